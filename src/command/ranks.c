@@ -52,7 +52,7 @@ bool et_ranks_may_run(const et_program *program, const char *command)
 
 bool et_ranks_are_first(void)
 {
-    return !(et_comm_by_launch() ? et_comm_launch_rank() : et_comm_mpi_rank());
+    return !et_comm_started_rank();
 }
 
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)

@@ -25,7 +25,7 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "data/text/text.h"
-#include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 #include "formats/events/progress.h"
 
 /* A copy with a final 0, in the arena: all are freed at once. */
@@ -295,7 +295,7 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
         status = et_alloc_failed(error, mine.length, "lines");
     void *text = mine.data;
     size_t size = mine.length;
-    status = et_comm_hand_out(comm, status, &text, &size, error);
+    status = et_together_hand_out(comm, status, &text, &size, error);
     if (!status && !first)
         status = take_lines(lines, text, size, error);
     if (!first)

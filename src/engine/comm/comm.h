@@ -30,7 +30,8 @@ typedef struct et_comm_chunk {
 
 typedef struct et_comm_class {
     const char *name; /* for people */
-    /* Sends one piece while it receives the other. Returns ET_EIO also after et_comm_lost. came
+    /* Sends one piece while it receives the other. Returns ET_EIO also if a rank is
+     * silent. came
      * NULL: the whole piece is received; else at most that, ET_COMM_SHORT at most, and *came is the
      * number of bytes. */
     int (*exchange)(et_comm *self, et_comm_chunk send, et_comm_chunk receive, size_t *came,
@@ -39,7 +40,7 @@ typedef struct et_comm_class {
     /* For comm's own thread: tells the next rank that this process lives, and reads the previous
      * one's message. 1: a message, 0: none, -1: none will come again. NULL: not possible. */
     int (*beat)(et_comm *self);
-    void (*close)(et_comm *self); /* et_comm_lost: without the others */
+    void (*close)(et_comm *self); /* after a loss: without the others */
 } et_comm_class;
 
 struct et_heartbeat;
@@ -77,7 +78,10 @@ typedef struct et_comm_word {
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags);
 
 /* Whether all heard ranks have ET_OK and no flag. */
-bool et_comm_is_well(const et_comm_word *word);
+static inline bool et_comm_is_well(const et_comm_word *word)
+{
+    return !word->status && !word->flags;
+}
 
 /* One round. out [out_size] begins with room for a word; in [ET_COMM_SHORT] begins with another
  * rank's. The bytes after the word are sent while all is well. They have arrived, in_size with the
@@ -103,45 +107,18 @@ int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_e
  * first is given. */
 int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error);
 
-/* The same for different sizes: *all (et_free) has the ranks' bytes, one after another in their
- * order, sizes [ranks] their lengths. Its allocations may fail on one rank alone, so it agrees by
- * itself. status: of making mine, also for a rank that failed before. */
-int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
-                    size_t *sizes, et_error *error);
-
 /* bytes of root to all others. */
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
-
-/* The same for bytes whose size the others do not know: *bytes [*size] of rank 0. Other ranks get a
- * copy (et_free), followed by a byte 0, or NULL if there are none. It agrees by itself, as
- * et_comm_collect does; status: of making them, on any rank. */
-int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
 /* One exchange; a piece from or to this rank itself counts as none. */
 int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, et_error *error);
 
-/* ---- for transports ---- */
+/* ---- how this process was started ---- */
 
-/* heartbeat.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost,
- * unless this process itself was stopped for long. */
-int et_comm_start_heartbeat(et_comm *comm, double timeout, et_error *error);
-void et_comm_stop_heartbeat(et_comm *comm);
-
-/* The rank that is silent; -1: none. From any thread. */
-int et_comm_lost(const et_comm *comm);
-
-/* ET_EIO for a rank that has ended (why: "has ended") or is silent. */
-int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error);
-
-/* sockets.c: of a process that was started by et_ranks_start (launch.h); whether it was; which rank
- * it will be once opened, as far as its environment says, else 0. */
-int et_comm_sockets_open(et_comm **out, et_error *error);
+/* Whether et_ranks_start (launch.h) started it, or an MPI; which rank it will be once opened, as
+ * far as its environment says, else 0. */
 bool et_comm_by_launch(void);
-int et_comm_launch_rank(void);
-
-/* mpi_module.c: the same for a process that an MPI started. */
-int et_comm_mpi_open(et_comm **out, et_error *error);
 bool et_comm_by_mpi(void);
-int et_comm_mpi_rank(void);
+int et_comm_started_rank(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* Starting ranks on one machine: processes of one program, each pair joined by a socket that both
- * inherit (sockets.c). The sockets have no name and no port, so no other process can join.
+ * inherit (comm.c). The sockets have no name and no port, so no other process can join.
  *
  *     pid_t ranks[4];
  *     if (et_ranks_start(ranks, 4, argv, &error)) ...

@@ -1,5 +1,5 @@
 /* The interface between the library and a module for one MPI (mpi.c): a separate file, loaded if
- * the process was started by that MPI (mpi_module.c). Libraries of different MPIs fit neither each
+ * the process was started by that MPI (comm.c). Libraries of different MPIs fit neither each
  * other's programs nor one process, so only the module uses MPI. Besides MPI it uses only the C
  * library.
  *

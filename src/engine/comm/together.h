@@ -10,8 +10,7 @@
  * If one rank fails while the others wait for its bytes, they wait forever. So ranks agree on one
  * status (et_comm_agree). Three rules say where:
  * - A collective that carries bytes agrees before it sends them. It takes the status of what this
- *   rank did before, so that work needs no agreement of its own (also et_comm_collect and
- *   et_comm_hand_out).
+ *   rank did before, so that work needs no agreement of its own.
  * - Work ends with one status (et_together_run) if it is a public call that all ranks make, or if
  *   the caller treats some status as no failure (ET_EINTERRUPTED, ET_EDIVERGED, ET_ENOTFOUND).
  * - Other work needs nothing: all ranks hear of a failure at the next of these calls.
@@ -54,5 +53,14 @@ int et_together_give(et_comm *comm, int status, void *bytes, size_t size, et_err
 /* *all (et_free): mine [size] of each rank, in the order of ranks. After a failure NULL. */
 int et_together_table(et_comm *comm, int status, const void *mine, size_t size, void **all,
                       et_error *error);
+
+/* The same for bytes of different sizes: *all (et_free) has the ranks' bytes, one after another in
+ * their order, sizes [ranks] their lengths. */
+int et_together_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
+                        size_t *sizes, et_error *error);
+
+/* bytes [*size] of rank 0, whose size the others do not know. Other ranks get a copy (et_free),
+ * followed by a byte 0, or NULL if there are none. */
+int et_together_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
 #endif

@@ -69,9 +69,4 @@ void et_device_record(et_device *device, et_trace *trace);
  * without a trace, the first one. */
 et_track *et_device_track(const et_device *device);
 
-int et_device_threads(const et_device *device);
-/* "avx512"; whether its matrix products of bfloat16 are the CPU's own. */
-const char *et_device_kernels(const et_device *device);
-bool et_device_has_bfloat16(const et_device *device);
-
 #endif

@@ -292,23 +292,6 @@ static int add_calls(chains *c, et_error *error)
     return ET_OK;
 }
 
-/* Readers and results have to be known before the first chain is tried. */
-static void find_chains(chains *c)
-{
-    const et_graph *graph = c->plan->graph;
-    for (int id = 0; id < graph->count; id++)
-        c->of[id] = -1;
-    find_readers(c);
-    /* Outputs and gradients are read after the run, not by a node. */
-    for (int i = 0; i < c->plan->output_count; i++)
-        c->result[c->plan->values[c->plan->outputs[i]].node->id] = true;
-    for (int i = 0; i < graph->gradient_count; i++)
-        c->result[graph->gradients[i].node->id] = true;
-    for (int id = 0; id < graph->count; id++)
-        if (c->reached[id] && et_op_is_elementwise(graph->nodes[id]->op))
-            find_chain(c, graph->nodes[id]);
-}
-
 /* At most one call a node; the lists are only needed here. of is by node; last is read at a
  * chain's first member only. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error)
@@ -327,7 +310,19 @@ int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error)
         c.of = lists;
         c.last = lists + count;
         c.first_edge = lists + 2 * count;
-        find_chains(&c);
+        /* Readers and results have to be known before the first chain is tried. */
+        const et_graph *graph = plan->graph;
+        for (int id = 0; id < graph->count; id++)
+            c.of[id] = -1;
+        find_readers(&c);
+        /* Outputs and gradients are read after the run, not by a node. */
+        for (int i = 0; i < plan->output_count; i++)
+            c.result[plan->values[plan->outputs[i]].node->id] = true;
+        for (int i = 0; i < graph->gradient_count; i++)
+            c.result[graph->gradients[i].node->id] = true;
+        for (int id = 0; id < graph->count; id++)
+            if (reached[id] && et_op_is_elementwise(graph->nodes[id]->op))
+                find_chain(&c, graph->nodes[id]);
         status = add_calls(&c, error);
     }
     et_free(lists);

@@ -95,6 +95,15 @@ static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
     return ET_OK;
 }
 
+/* Whether both describe one batch: also its capacities. */
+static bool same_layout(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
+    return same && et_layout_same(a, b);
+}
+
 /* Whether a parameter has gradients, if the loss depends on it. Building may declare parameters
  * that a group could not have. */
 static bool variant_trains(const et_variant_parts *parts, int param)
@@ -345,7 +354,7 @@ struct et_pass {
 static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_error *error)
 {
     for (int i = 0; i < pass->count; i++)
-        if (et_layout_equal(pass->variants[i].layout, layout)) {
+        if (same_layout(pass->variants[i].layout, layout)) {
             *found = i;
             return ET_OK;
         }
@@ -555,7 +564,7 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
                 et_error *error)
 {
     int status = ET_OK;
-    if (!used(pass)->plan || !et_layout_equal(used(pass)->layout, batch->layout))
+    if (!used(pass)->plan || !same_layout(used(pass)->layout, batch->layout))
         status = et_pass_prepare(pass, batch->layout, error);
     if (!status)
         status = et_pass_check(pass, pass->used, batch, error);

@@ -1,7 +1,7 @@
 /* A plan is made at once and then only run:
  *
- *     graph -> reached nodes -> values -> calls (fuse.c) -> needs (cpu/), packs (pack.c)
- *     -> places in memory (memory.c) -> the function that runs a call
+ *     graph -> reached nodes -> values -> calls (fuse.c) -> needs (cpu/), packs
+ *     and places in memory (memory.c) -> the function that runs a call
  *
  * The order matters: calls consist of values; packs are known when all calls have been prepared;
  * places need the sizes of scratch and packs.

@@ -1,8 +1,7 @@
 /* The internals of exec, for its own files: values, calls and the plan itself. See plan.h.
  *
  *   fuse.c     from nodes to calls: which element-wise chains become one
- *   pack.c     weights in the layout of products
- *   memory.c   live ranges and places of values (arena_layout.c: the search)
+ *   memory.c   weights in the layout of products; live ranges and places of values
  *   cpu/       per op: needs at planning (prepare), kernels (run)
  *   plan.c     combines these; values, the ranges of gradients that are final, calls as spans
  *
@@ -172,7 +171,7 @@ static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 /* fuse.c: makes plan->calls from the reachable nodes. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 
-/* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index. If
+/* memory.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index. If
  * copies are kept, calls with the same product and operand share one. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error);
@@ -181,19 +180,16 @@ int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_
 int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
                          bool transposed, int *pack, et_error *error);
 
-/* pack.c: a pack by its index, the plan's own or another plan's (packed_by). */
+/* memory.c: a pack by its index, the plan's own or another plan's (packed_by). */
 const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);
 
-/* pack.c: call when all are known: memory for kept packs, or groups. */
+/* memory.c: call when all are known: memory for kept packs, or groups. */
 int et_plan_make_packs(et_plan *plan, et_error *error);
 
-/* pack.c: sets the addresses of some of plan->packs, from first: one after another, from at. */
-void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
-
-/* pack.c: packs some of plan->packs, from first, with all threads. */
+/* memory.c: packs some of plan->packs, from first, with all threads. */
 void et_plan_run_packs(const et_plan *plan, int first, int count);
 
-/* pack.c: prepares calls[i].run: packing, scratch. */
+/* memory.c: prepares calls[i].run: packing, scratch. */
 void et_plan_begin_call(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */

@@ -10,16 +10,40 @@
 
 #include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/numbers/philox.h"
 #include "base/text/strbuf.h"
 #include "base/vector.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/node.h"
+
+/* Checks a number of an op that the shape rules do not see: from least on, below or at most. Else
+ * poison with the op's name and the allowed range. A NaN fails every comparison. */
+static bool in_range(et_graph *graph, et_op op, const char *what, double x, double least,
+                     double most)
+{
+    if (x >= least && x <= most)
+        return true;
+    if (most == ET_BELOW_1)
+        et_graph_poison(graph, "%s: %s %g: must be at least %g and less than 1", et_op_name(op),
+                        what, x, least);
+    else
+        et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
+                        most);
+    return false;
+}
+
+static et_node *unary(et_op op, et_node *x)
+{
+    return et_node_add(x->graph, op, NULL, &x, 1, NULL);
+}
 
 /* "scope/name", as et_scope_drawn_name. */
 static const char *scope_name(et_scope *scope, const char *name)
@@ -250,10 +274,9 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
-    if (!et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
-                     INT32_MAX) ||
-        !et_in_range(a->graph, ET_OP_MATMUL, "groups", (double)attributes.matmul.groups, 0,
-                     INT32_MAX))
+    if (!in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+                  INT32_MAX) ||
+        !in_range(a->graph, ET_OP_MATMUL, "groups", (double)attributes.matmul.groups, 0, INT32_MAX))
         return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
 }
@@ -264,7 +287,7 @@ et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon)
 {
     et_node *inputs[] = { x, gamma, beta };
     et_attributes attributes = { .x = epsilon };
-    if (!et_in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
+    if (!in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
         return &x->graph->poison;
     return et_node_add(x->graph, ET_OP_LAYER_NORM, NULL, inputs, 3, &attributes);
 }
@@ -278,7 +301,7 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
     if (!position != !positions)
         return et_graph_poison(ids->graph,
                                "embedding: give both position and positions, or neither");
-    if (!et_in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
+    if (!in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
         return &ids->graph->poison;
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
 }
@@ -301,9 +324,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options; give the number of heads", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
-    if (!et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
-        !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
-                     INT32_MAX))
+    if (!in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
+        !in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
     q = et_as_act(scope->graph, q);
@@ -346,7 +368,7 @@ et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets,
 {
     et_node *inputs[] = { et_as_act(h->graph, h), table, labels, offsets };
     et_attributes attributes = { .x = smoothing, .offset = offsets != NULL };
-    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
+    if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, offsets ? 4 : 3, &attributes);
 }
@@ -362,8 +384,8 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
 {
     et_node *inputs[] = { et_as_act(h->graph, h), table, labels, et_as_act(h->graph, again) };
     et_attributes attributes = { .x = smoothing, .agreement = weight };
-    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
-        !et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
+    if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
+        !in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
@@ -373,7 +395,7 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
     et_attributes attributes = { .x = smoothing };
-    if (!et_in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
+    if (!in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &logits->graph->poison;
     return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
 }
@@ -385,4 +407,474 @@ et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **tok
     et_node *best = et_node_add(h->graph, ET_OP_VOCABULARY_BEST, NULL, inputs, 2, &attributes);
     *token = et_node_result(best, 1);
     return best;
+}
+
+/* ---- element-wise ops ---- */
+
+/* The builders of <etude/ops_elementwise.h>: a row of elementwise.def each, or a few. */
+
+/* A constant of the graph. A number that changes from step to step would be an input. */
+static et_node *with_constant(et_op op, et_node *a, float x)
+{
+    et_attributes attributes = { .x = x };
+    return et_node_add(a->graph, op, NULL, &a, 1, &attributes);
+}
+
+/* et_sub is a separate op instead of et_add of et_scale: one pass, and no rounding of a product in
+ * between. */
+#define BINARY(name, id)                                                                           \
+    et_node *name(et_node *a, et_node *b)                                                          \
+    {                                                                                              \
+        return et_node_binary(ET_OP_##id, a, b);                                                   \
+    }
+BINARY(et_add, ADD)
+BINARY(et_sub, SUB)
+BINARY(et_mul, MUL)
+BINARY(et_div, DIV)
+BINARY(et_bias, ADD)
+
+et_node *et_scale(et_node *a, float factor)
+{
+    if (!in_range(a->graph, ET_OP_SCALE, "factor", factor, -FLT_MAX, FLT_MAX))
+        return &a->graph->poison;
+    return with_constant(ET_OP_SCALE, a, factor);
+}
+
+et_node *et_offset(et_node *a, float number)
+{
+    if (!in_range(a->graph, ET_OP_OFFSET, "number", number, -FLT_MAX, FLT_MAX))
+        return &a->graph->poison;
+    return with_constant(ET_OP_OFFSET, a, number);
+}
+
+et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
+{
+    if (et_node_is_poison(x) ||
+        (et_node_dtype(x) == dtype && et_shape_equal(et_node_shape(x), shape)))
+        return x;
+    et_attributes attributes = { .leaf = { dtype, shape } };
+    return et_node_add(x->graph, ET_OP_COPY, NULL, &x, 1, &attributes);
+}
+
+et_node *et_cast(et_node *x, et_dtype dtype)
+{
+    const et_dtype from = et_node_dtype(x);
+    if (et_node_is_poison(x) || from == dtype)
+        return x;
+    if (dtype != ET_F32 && dtype != ET_BF16)
+        return et_graph_poison(x->graph, "%s: cannot be cast from %s to %s; give %s or %s", x->name,
+                               et_dtype_name(from), et_dtype_name(dtype), et_dtype_name(ET_F32),
+                               et_dtype_name(ET_BF16));
+    if (from != ET_I32)
+        return et_copy(x, dtype, et_node_shape(x));
+    et_attributes attributes = { .leaf = { .dtype = dtype } };
+    return et_node_add(x->graph, ET_OP_CAST, NULL, &x, 1, &attributes);
+}
+
+et_node *et_as_act(et_graph *graph, et_node *x)
+{
+    const bool given = x && x->graph == graph && !et_node_is_poison(x);
+    return given && x->op != ET_OP_PARAM && et_node_dtype(x) != ET_I32
+               ? et_cast(x, et_graph_act(graph))
+               : x;
+}
+
+/* Each activation is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
+ * option needs no node. */
+#define UNARY(name, id)                                                                            \
+    et_node *name(et_node *x)                                                                      \
+    {                                                                                              \
+        return unary(ET_OP_##id, x);                                                               \
+    }
+UNARY(et_relu, RELU)
+UNARY(et_gelu, GELU)
+UNARY(et_tanh, TANH)
+UNARY(et_sigmoid, SIGMOID)
+UNARY(et_swish, SWISH)
+UNARY(et_softplus, SOFTPLUS)
+UNARY(et_selu, SELU)
+UNARY(et_mish, MISH)
+UNARY(et_exp, EXP)
+UNARY(et_ln, LOG)
+UNARY(et_sqrt, SQRT)
+UNARY(et_sin, SIN)
+UNARY(et_cos, COS)
+UNARY(et_square, SQUARE)
+UNARY(et_reciprocal, RECIPROCAL)
+UNARY(et_abs, ABS)
+
+/* Cheap exponents have their own ops. */
+et_node *et_power(et_node *x, float exponent)
+{
+    if (!isfinite(exponent) || exponent == 0)
+        return et_graph_poison(x->graph, "%s: the exponent %g must be a number other than 0",
+                               x->name, (double)exponent);
+    return exponent == 1      ? x
+           : exponent == 2    ? et_square(x)
+           : exponent == 0.5f ? et_sqrt(x)
+           : exponent == -1   ? et_reciprocal(x)
+                              : with_constant(ET_OP_POWER, x, exponent);
+}
+
+/* An infinite bound is no bound. */
+et_node *et_clamp(et_node *x, float low, float high)
+{
+    if (!(low <= high))
+        return et_graph_poison(x->graph, "%s: the range [%g, %g] is empty", x->name, (double)low,
+                               (double)high);
+    if (low > -INFINITY)
+        x = with_constant(ET_OP_AT_LEAST, x, low);
+    return high < INFINITY ? with_constant(ET_OP_AT_MOST, x, high) : x;
+}
+
+/* ---- layouts ---- */
+
+/* The builders of <etude/ops_layout.h>, <etude/ops_image.h> and <etude/ops_random.h>. */
+
+et_node *et_reshape(et_node *x, et_shape shape)
+{
+    et_attributes attributes = { .leaf = { .shape = shape } };
+    return et_node_add(x->graph, ET_OP_RESHAPE, NULL, &x, 1, &attributes);
+}
+
+/* More nodes than an op reads are put together by parts, which are put together: the first level
+ * copies every element once more, and so on. */
+static et_node *concatenate(et_node *const *nodes, int count, int axis)
+{
+    et_attributes attributes = { .along = { .axis = axis } };
+    et_node *parts[ET_NODE_INPUTS_MAX];
+    et_assert(count >= 1);
+    if (count == 1)
+        return nodes[0];
+    if (count <= ET_NODE_INPUTS_MAX)
+        return et_node_add(nodes[0]->graph, ET_OP_CONCATENATE, NULL, nodes, count, &attributes);
+    for (int i = 0; i < ET_NODE_INPUTS_MAX; i++) {
+        int begin = (int)((int64_t)count * i / ET_NODE_INPUTS_MAX);
+        int end = (int)((int64_t)count * (i + 1) / ET_NODE_INPUTS_MAX);
+        parts[i] = concatenate(nodes + begin, end - begin, axis);
+    }
+    return concatenate(parts, ET_NODE_INPUTS_MAX, axis);
+}
+
+static bool counted(et_node *const *nodes, int count)
+{
+    return in_range(nodes[0]->graph, ET_OP_CONCATENATE, "count", count, 1, INT_MAX);
+}
+
+et_node *et_concatenate_columns(et_node *const *nodes, int count)
+{
+    return counted(nodes, count) ? concatenate(nodes, count, et_node_shape(nodes[0]).rank - 1)
+                                 : &nodes[0]->graph->poison;
+}
+
+et_node *et_concatenate_rows(et_node *const *nodes, int count)
+{
+    return counted(nodes, count) ? concatenate(nodes, count, 0) : &nodes[0]->graph->poison;
+}
+
+static et_node *slice(et_node *x, int axis, int64_t first, int64_t count)
+{
+    et_attributes attributes = { .along = { axis, first, count } };
+    return et_node_add(x->graph, ET_OP_SLICE, NULL, &x, 1, &attributes);
+}
+
+et_node *et_slice_columns(et_node *x, int64_t first, int64_t count)
+{
+    return slice(x, et_node_shape(x).rank - 1, first, count);
+}
+
+et_node *et_slice_rows(et_node *x, int64_t first, int64_t count)
+{
+    return slice(x, 0, first, count);
+}
+
+et_node *et_gather_rows(et_node *x, et_node *row)
+{
+    et_node *inputs[] = { x, row };
+    return et_node_add(x->graph, ET_OP_GATHER, NULL, inputs, 2, NULL);
+}
+
+et_node *et_one_hot(et_node *ids, int64_t depth)
+{
+    et_attributes attributes = { .count = (int)depth };
+    if (!in_range(ids->graph, ET_OP_ONE_HOT, "depth", (double)depth, 1, INT_MAX))
+        return &ids->graph->poison;
+    return et_node_add(ids->graph, ET_OP_ONE_HOT, NULL, &ids, 1, &attributes);
+}
+
+/* Without memory no node is made: the arena remembers the failure, and et_node_add checks it. */
+et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns, int count)
+{
+    et_node *inputs[] = { ids, table };
+    if (!in_range(ids->graph, ET_OP_EMBED_COLUMNS, "columns", count, 1, INT_MAX))
+        return &ids->graph->poison;
+    et_column *kept = et_arena_array(&ids->graph->arena, (size_t)count, sizeof *kept);
+    if (kept)
+        memcpy(kept, columns, (size_t)count * sizeof *kept);
+    et_attributes attributes = { .columns = kept, .count = count };
+    return et_node_add(ids->graph, ET_OP_EMBED_COLUMNS, NULL, inputs, 2, &attributes);
+}
+
+et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale)
+{
+    et_node *inputs[] = { w, row_scale, column_scale };
+    return et_node_add(w->graph, ET_OP_SCALED_COPIES, NULL, inputs, column_scale ? 3 : 2, NULL);
+}
+
+/* ---- norms ---- */
+
+et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon)
+{
+    et_node *inputs[] = { x, gamma };
+    et_attributes attributes = { .x = epsilon };
+    if (!in_range(x->graph, ET_OP_RMS_NORM, "epsilon", epsilon, 0, FLT_MAX))
+        return &x->graph->poison;
+    return et_node_add(x->graph, ET_OP_RMS_NORM, NULL, inputs, 2, &attributes);
+}
+
+et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask, float epsilon,
+                       et_node **mean, et_node **variance)
+{
+    et_node *inputs[] = { x, gamma, beta, mask };
+    et_attributes attributes = { .x = epsilon };
+    et_node *y = &x->graph->poison;
+    if (in_range(x->graph, ET_OP_BATCH_NORM, "epsilon", epsilon, 0, FLT_MAX))
+        y = et_node_add(x->graph, ET_OP_BATCH_NORM, NULL, inputs, mask ? 4 : 3, &attributes);
+    if (mean)
+        *mean = et_node_result(y, 1);
+    if (variance)
+        *variance = et_node_result(y, 2);
+    return y;
+}
+
+et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node *mean,
+                             et_node *variance, float epsilon)
+{
+    et_node *inputs[] = { x, gamma, beta, mean, variance };
+    et_attributes attributes = { .x = epsilon };
+    if (!in_range(x->graph, ET_OP_BATCH_NORM, "epsilon", epsilon, 0, FLT_MAX))
+        return &x->graph->poison;
+    return et_node_add(x->graph, ET_OP_BATCH_NORM, NULL, inputs, 5, &attributes);
+}
+
+/* ---- images ---- */
+
+et_node *et_convolution(et_node *x, et_node *weight, et_node *bias,
+                        const et_convolution_options *options)
+{
+    et_node *inputs[] = { et_as_act(x->graph, x), weight, bias };
+    et_attributes attributes = { 0 };
+    if (options)
+        attributes.convolution = *options;
+    return et_node_add(x->graph, ET_OP_CONVOLUTION, NULL, inputs, bias ? 3 : 2, &attributes);
+}
+
+static et_node *pool(et_op op, et_node *x, const et_pool_options *options)
+{
+    et_attributes attributes = { 0 };
+    if (options)
+        attributes.pool = *options;
+    return et_node_add(x->graph, op, NULL, &x, 1, &attributes);
+}
+
+et_node *et_max_pool(et_node *x, const et_pool_options *options)
+{
+    return pool(ET_OP_MAX_POOL, x, options);
+}
+
+et_node *et_mean_pool(et_node *x, const et_pool_options *options)
+{
+    return pool(ET_OP_MEAN_POOL, x, options);
+}
+
+/* ---- numbers by counter ---- */
+
+et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
+{
+    et_graph *graph = scope->graph;
+    if (!et_has_name(scope, name))
+        return &graph->poison;
+    const char *full = et_scope_drawn_name(scope, name);
+    et_attributes attributes = { .leaf = { graph->options.act, shape },
+                                 .site = et_random_site(full) };
+    return et_node_add(graph, ET_OP_NOISE, full, NULL, 0, &attributes);
+}
+
+et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p)
+{
+    if (!et_has_name(scope, name))
+        return &scope->graph->poison;
+    const char *full = et_scope_drawn_name(scope, name);
+    et_attributes attributes = { .site = et_random_site(full) };
+    return et_node_add(scope->graph, ET_OP_BERNOULLI, full, &p, 1, &attributes);
+}
+
+/* ---- losses ---- */
+
+/* The builders of <etude/ops_loss.h>: sums, softmax, and losses by rows, which are chains of
+ * element-wise ops and a sum over columns; and the loss by sampled classes of build.h. */
+
+et_node *et_sum(et_node *x)
+{
+    return unary(ET_OP_SUM, x);
+}
+
+et_node *et_column_sum(et_node *x)
+{
+    return unary(ET_OP_COLUMN_SUM, x);
+}
+
+/* A single column is its own sum. */
+et_node *et_row_sum(et_node *x)
+{
+    et_shape shape = et_node_shape(x);
+    if (shape.rank == 2 && shape.size[1] == 1)
+        return et_copy(x, ET_F32, shape);
+    return unary(ET_OP_ROW_SUM, x);
+}
+
+et_node *et_mean(et_node *x)
+{
+    return et_scale(et_sum(x), 1.0f / (float)et_shape_count(et_node_shape(x)));
+}
+
+/* The size does not matter for poison, or for a shape that the sum will refuse. */
+static float share_of(et_node *x, int dimension)
+{
+    et_shape shape = et_node_shape(x);
+    return shape.rank == 2 ? 1.0f / (float)shape.size[dimension] : 1;
+}
+
+et_node *et_column_mean(et_node *x)
+{
+    return et_scale(et_column_sum(x), share_of(x, 0));
+}
+
+et_node *et_row_mean(et_node *x)
+{
+    float share = share_of(x, 1);
+    return share == 1 ? et_row_sum(x) : et_scale(et_row_sum(x), share);
+}
+
+et_node *et_softmax(et_node *x)
+{
+    return unary(ET_OP_SOFTMAX, x);
+}
+
+et_node *et_log_softmax(et_node *x)
+{
+    return unary(ET_OP_LOG_SOFTMAX, x);
+}
+
+/* ---- losses by rows ---- */
+
+/* What a loss adds up is float32, not the activations' type. A number for each row is a column. */
+static et_node *wide(et_node *x)
+{
+    const et_shape shape = et_node_shape(x);
+    et_node *own = et_copy(x, ET_F32, shape);
+    return shape.rank == 1 ? et_reshape(own, et_shape_2(shape.size[0], 1)) : own;
+}
+
+et_node *et_squared_error(et_node *x, et_node *target)
+{
+    return et_row_mean(et_square(et_sub(wide(x), wide(target))));
+}
+
+et_node *et_absolute_error(et_node *x, et_node *target)
+{
+    return et_row_mean(et_abs(et_sub(wide(x), wide(target))));
+}
+
+/* With c = clamp(r, -delta, delta) both branches are c (r - c / 2), and so are their derivatives.
+ */
+et_node *et_huber_error(et_node *x, et_node *target, float delta)
+{
+    if (!(delta > 0))
+        return et_graph_poison(x->graph, "%s: a Huber loss needs delta > 0, not %g", x->name,
+                               (double)delta);
+    et_node *r = et_sub(wide(x), wide(target));
+    et_node *c = et_clamp(r, -delta, delta);
+    return et_row_mean(et_mul(c, et_sub(r, et_scale(c, 0.5f))));
+}
+
+/* -t log s(z) - (1 - t) log(1 - s(z)), s the logistic function, written without logarithms of
+ * values that may be 0. */
+et_node *et_binary_cross_entropy(et_node *logits, et_node *target)
+{
+    et_node *z = wide(logits);
+    return et_row_mean(et_sub(et_softplus(z), et_mul(z, wide(target))));
+}
+
+et_node *et_cross_entropy(et_node *logits, et_node *labels, float smoothing, et_node **nll,
+                          et_node **correct)
+{
+    et_node *inputs[] = { logits, labels }, *loss;
+    et_attributes attributes = { .x = smoothing };
+    if (smoothing >= 0 && smoothing < 1)
+        loss = et_node_add(logits->graph, ET_OP_CROSS_ENTROPY, NULL, inputs, 2, &attributes);
+    else
+        loss = et_graph_poison(logits->graph, "%s: label smoothing %g is not in [0, 1)",
+                               logits->name, (double)smoothing);
+    if (nll)
+        *nll = et_node_result(loss, 1);
+    if (correct)
+        *correct = et_node_result(loss, 2);
+    return loss;
+}
+
+et_node *et_labelled(et_node *labels)
+{
+    return unary(ET_OP_LABELLED, labels);
+}
+
+et_node *et_weighted_sum(et_node *rows, et_node *weights)
+{
+    return et_sum(weights ? et_mul(rows, weights) : rows);
+}
+
+/* ---- softmax by sampled classes ---- */
+
+/* Of the candidates, a gathering of rows, the vocabulary's loss. */
+
+et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
+                       int64_t count, et_node **positions, et_node **offsets)
+{
+    et_node *poison = &scope->graph->poison;
+    *positions = *offsets = poison;
+    if (!et_has_name(scope, name) ||
+        !in_range(scope->graph, ET_OP_CANDIDATES, "count", (double)count, 1, INT_MAX) ||
+        !in_range(scope->graph, ET_OP_CANDIDATES, "classes", (double)classes, 1, INT_MAX))
+        return poison;
+    const char *full = et_scope_drawn_name(scope, name);
+    et_attributes attributes = { .site = et_random_site(full),
+                                 .count = (int)count,
+                                 .classes = classes };
+    et_node *candidates =
+        et_node_add(scope->graph, ET_OP_CANDIDATES, full, &labels, 1, &attributes);
+    *positions = et_node_result(candidates, 1);
+    *offsets = et_node_result(candidates, 2);
+    return candidates;
+}
+
+/* The vocabulary's loss over the candidates' rows, with offsets as fourth input. An operand that is
+ * no matrix is refused as in the whole loss. */
+et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
+                         float smoothing, int64_t count)
+{
+    et_graph *graph = scope->graph;
+    if (!table || et_node_shape(table).rank != 2)
+        return et_vocabulary_loss(h, table, labels, smoothing);
+    const int64_t words = et_node_shape(table).size[0];
+    if (!in_range(graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
+        !in_range(graph, ET_OP_CANDIDATES, "count", (double)count, 1, (double)words))
+        return &graph->poison;
+    if (!graph->options.training || count == words)
+        return et_vocabulary_loss(h, table, labels, smoothing);
+    et_node *positions, *offsets;
+    et_node *candidates =
+        et_candidates(scope, "candidates", labels, words, count, &positions, &offsets);
+    et_node *inputs[] = { h, et_gather_rows(table, candidates), positions, offsets };
+    et_attributes attributes = { .x = smoothing, .offset = true };
+    return et_node_add(graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }

@@ -29,8 +29,156 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/node.h"
-#include "engine/graph/rematerialize.h"
+
+/* ---- rematerialization ---- */
+
+/* Rematerialization: derivatives compute values again, so that the values need not stay live from
+ * the forward pass (Chen et al. 2016, "Training deep nets with sublinear memory cost"). The same op
+ * on the same inputs gives the same bits, so only memory and time can change.
+ *
+ * There are three ways, all used by the derivative rules below:
+ *
+ *   - a node is added again at its first late reader (rematerialize);
+ *   - the sign of a relu's result is read from its dropout, which is kept for the next product
+ *     anyway: if dropout removed an element, its derivative is 0 in both cases
+ *     (rematerialize_sign);
+ *   - a norm's result is computed by the norm's derivative, which reads x already; the product
+ *     that needs the result waits for the derivative (rematerialize_waits).
+ *
+ * The graph's option `recompute` decides which ways are used. */
+
+/* The inputs of an op's derivative from the forward pass; for unlisted ops INPUTS, which is true of
+ * most. */
+typedef enum op_reads { READS_NOTHING, READS_INPUTS, READS_RESULT } op_reads;
+
+static op_reads derivative_reads(et_op op)
+{
+    static const op_reads reads_of[ET_OP_COUNT] = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = READS_##reads,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = READS_INPUTS,
+#include "engine/graph/ops.def"
+#undef X
+    };
+    et_assert((unsigned)op < ET_OP_COUNT);
+    switch (op) {
+    case ET_OP_SUM:
+    case ET_OP_COLUMN_SUM:
+    case ET_OP_ROW_SUM:
+    case ET_OP_RESHAPE:
+    case ET_OP_CONCATENATE:
+    case ET_OP_SLICE:
+    case ET_OP_GATHER:
+    case ET_OP_MEAN_POOL:
+        return READS_NOTHING;
+    default:
+        return reads_of[op];
+    }
+}
+
+/* How the forward graph reads a node. */
+typedef struct node_use {
+    int readers, values;          /* values: readers whose derivative reads the node's value */
+    const et_node *reader, *user; /* the last of each */
+} node_use;
+
+typedef struct rematerializer {
+    et_graph *graph;
+    int count;       /* nodes of the forward graph, before rematerialized ones */
+    node_use *use;   /* [count] */
+    et_node **again; /* [count]: the one rematerialized; NULL: not, or not yet */
+} rematerializer;
+
+/* ET_ENOMEM, or 0. The graph must stay. Release in any case. */
+static int rematerialize_init(rematerializer *r, et_graph *graph, et_error *error)
+{
+    size_t count = (size_t)graph->count;
+    *r = (rematerializer){ .graph = graph, .count = graph->count };
+    r->use = et_alloc_zero(count, sizeof *r->use);
+    r->again = et_alloc_zero(count, sizeof *r->again);
+    if (!r->use || !r->again)
+        return et_alloc_failed(error, count * sizeof *r->use, "gradients");
+    for (int i = 0; i < r->count; i++) {
+        const et_node *node = r->graph->nodes[i];
+        for (int k = 0; k < node->inputs; k++) {
+            node_use *use = &r->use[node->input[k]->id];
+            use->readers++;
+            use->reader = node;
+            if (derivative_reads(node->op) == READS_NOTHING)
+                continue;
+            use->values++;
+            use->user = node;
+        }
+    }
+    return ET_OK;
+}
+
+/* Whether node is a norm that its derivative rematerializes for the only product that reads it:
+ * then that product's weight gradient is made after the derivative. Otherwise only sums read it.
+ * There must be only one product: several (of the encoder's result) are far apart, and the operands
+ * that all of them wait for would outlive the norm. The product's other operand is visited after
+ * the norm, with which its gradient comes. */
+static bool rematerialize_waits(const rematerializer *r, const et_node *node)
+{
+    if (r->graph->options.recompute == ET_RECOMPUTE_NONE || node->id >= r->count ||
+        node->op != ET_OP_LAYER_NORM || r->again[node->id])
+        return false;
+    const node_use *use = &r->use[node->id];
+    if (use->values != 1 || use->user->op != ET_OP_MATMUL || use->user->input[0] != node)
+        return false;
+    const et_node *other = use->user->input[1];
+    return other->op == ET_OP_PARAM || other->id < node->id;
+}
+
+/* Whether node may be rematerialized by its own op: because it was marked, or because its input is
+ * there anyway (the derivative reads it) and a pass over memory is cheap.
+ *
+ * exec runs chains of element-wise nodes without rounding in between. So that the same chain
+ * runs again, an element-wise node is rematerialized only together with all that it follows. */
+static bool is_rematerialized(const rematerializer *r, const et_node *node)
+{
+    et_recompute mode = r->graph->options.recompute;
+    if (mode == ET_RECOMPUTE_NONE || node->id >= r->count)
+        return false;
+    if (!et_op_is_elementwise(node->op) || node->inputs > 1)
+        return node->attributes.recomputable && mode >= node->attributes.recomputable;
+    const et_node *input = node->input[0];
+    bool input_stays = derivative_reads(node->op) == READS_INPUTS;
+    return (input_stays && !et_op_is_elementwise(input->op)) || is_rematerialized(r, input);
+}
+
+/* The node that a derivative reads for a forward node's value: the node itself, or the
+ * rematerialized one, which is added here at first; always: not the node itself. A norm that it
+ * reads is rematerialized as well: its derivative comes too late for this. */
+static et_node *rematerialize(rematerializer *r, et_node *node, bool always)
+{
+    et_node *inputs[ET_NODE_INPUTS_MAX];
+    et_assert(node->id < r->count);
+    if (r->again[node->id])
+        return r->again[node->id];
+    if (!always && !is_rematerialized(r, node))
+        return node;
+    for (int i = 0; i < node->inputs; i++)
+        inputs[i] = rematerialize(r, node->input[i], rematerialize_waits(r, node->input[i]));
+    et_attributes attributes = node->attributes;
+    attributes.again = true;
+    r->again[node->id] = et_node_add(r->graph, node->op, NULL, inputs, node->inputs, &attributes);
+    return r->again[node->id];
+}
+
+/* A node to read the signs of a relu's result from: positive where node's value is, except for
+ * elements that a dropout drops, whose derivative is 0 anyway. */
+static et_node *rematerialize_sign(rematerializer *r, et_node *node)
+{
+    const node_use *use = &r->use[node->id];
+    bool dropped = use->readers == 1 && use->reader->op == ET_OP_DROPOUT;
+    if (r->graph->options.recompute == ET_RECOMPUTE_NONE || !dropped)
+        return rematerialize(r, node, false);
+    return rematerialize(r, r->graph->nodes[use->reader->id], false);
+}
+
+/* ---- the pass from the loss backwards ---- */
 
 /* A product whose weight gradient waits until the norm that it reads is rematerialized. */
 typedef struct waiting {
@@ -47,7 +195,7 @@ typedef struct gradients {
     bool *needed;       /* [count]: whether the node depends on a parameter */
     waiting *waiting;   /* [count]: by norm */
     int count;          /* nodes of the forward graph */
-    et_rematerialize rematerialize;
+    rematerializer rematerialize;
 } gradients;
 
 /* Nodes made by rules (id from count on) are never differentiated again. */
@@ -59,7 +207,7 @@ static bool is_needed(const gradients *g, const et_node *node)
 /* The value of a forward node, for a derivative. */
 static et_node *value(gradients *g, et_node *node)
 {
-    return et_rematerialize_value(&g->rematerialize, node);
+    return rematerialize(&g->rematerialize, node, false);
 }
 
 /* Adds gradient to the known part of d(loss)/d(node). The first one is kept as it is, without an
@@ -222,12 +370,12 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
     et_node *a = node->input[0], *b = node->input[1];
     const et_dtype act = g->graph->options.act;
     if (node->attributes.matmul.relu)
-        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, rematerialize_sign(&g->rematerialize, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
     if (dy->type[0].dtype != act) /* of a result in float32: products read activations */
         dy = et_copy(dy, act, dy->type[0].shape);
-    if (is_needed(g, b) && is_needed(g, a) && et_rematerialize_waits(&g->rematerialize, a))
+    if (is_needed(g, b) && is_needed(g, a) && rematerialize_waits(&g->rematerialize, a))
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
         give(g, b, right_gradient(node, value(g, a), dy));
@@ -485,7 +633,7 @@ static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
     et_attributes attributes = { .convolution = node->attributes.convolution };
     attributes.convolution.relu = false;
     if (node->attributes.convolution.relu)
-        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, rematerialize_sign(&g->rematerialize, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy))
         give(g, node->input[2], channel_sum(dy));
     if (is_needed(g, weight)) {
@@ -518,7 +666,7 @@ static void grad_pool(gradients *g, et_node *node, et_node *dy)
  * is computed only if its input needs it, so no node is made in vain.
  *
  * An input that is repeated over rows or columns gets the sum over its copies. value() reads a
- * value and may rematerialize it; relu's sign is read from its dropout (rematerialize.h). */
+ * value and may rematerialize it; relu's sign is read from its dropout (rematerialize_sign). */
 
 /* The sum of gradient over what `like` was repeated for, in its type. */
 static et_node *summed(et_node *gradient, const et_node *like)
@@ -543,7 +691,7 @@ static et_node *refused(gradients *g, et_node *node)
 #define A               value(g, node->input[0])
 #define B               value(g, node->input[1])
 #define Y               value(g, node)
-#define SIGN            et_rematerialize_sign(&g->rematerialize, node)
+#define SIGN            rematerialize_sign(&g->rematerialize, node)
 #define NONE            refused(g, node)
 #define of(id, p, q)    et_node_binary(ET_OP_##id, p, q)
 #define bounded(id)     bounded_by(ET_OP_##id, node, dy, A)
@@ -588,19 +736,6 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #undef X
 };
 
-/* needed[i]: node i is a parameter to derive by, or depends on one. */
-static void mark_needed(gradients *g)
-{
-    for (int i = 0; i < g->count; i++) {
-        const et_node *node = g->graph->nodes[i];
-        int param = node->attributes.param;
-        g->needed[i] = node->op == ET_OP_PARAM && et_params_is_trained(g->graph->params, param) &&
-                       (!g->derive || g->derive[param]);
-        for (int k = 0; k < node->inputs; k++)
-            g->needed[i] |= g->needed[node->input[k]->id];
-    }
-}
-
 static bool has_sums(const et_node *node)
 {
     return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
@@ -622,18 +757,6 @@ static int collect(gradients *g, et_error *error)
                 (et_param_gradient){ node->attributes.param, g->of[i] };
     }
     return et_graph_finish(graph, error);
-}
-
-/* Finds whether node is a loss's root, and the sum of the factors of all losses with this root. */
-static void find_root(gradients *g, const et_node *node)
-{
-    g->is_root = false;
-    g->factor = 0;
-    for (const et_mark *mark = g->graph->marks; mark && has_sums(node); mark = mark->next)
-        if (mark->kind == ET_MARK_LOSS && mark->root == node) {
-            g->is_root = true;
-            g->factor += mark->factor;
-        }
 }
 
 /* The derivative of a scalar root is the scale, or the input ET_GRAPH_ONE. */
@@ -664,11 +787,26 @@ static int give_roots(gradients *g, et_error *error)
  * derivatives. Nodes after a loss (a metric) have none and are skipped. */
 static int propagate(gradients *g, et_error *error)
 {
-    mark_needed(g);
+    /* needed[i]: node i is a parameter to derive by, or depends on one. */
+    for (int i = 0; i < g->count; i++) {
+        const et_node *node = g->graph->nodes[i];
+        int param = node->attributes.param;
+        g->needed[i] = node->op == ET_OP_PARAM && et_params_is_trained(g->graph->params, param) &&
+                       (!g->derive || g->derive[param]);
+        for (int k = 0; k < node->inputs; k++)
+            g->needed[i] |= g->needed[node->input[k]->id];
+    }
     int status = give_roots(g, error);
     for (int i = g->count - 1; !status && i >= 0; i--) {
         et_node *node = g->graph->nodes[i];
-        find_root(g, node);
+        /* Whether node is a loss's root, and the sum of the factors of all such losses. */
+        g->is_root = false;
+        g->factor = 0;
+        for (const et_mark *mark = g->graph->marks; mark && has_sums(node); mark = mark->next)
+            if (mark->kind == ET_MARK_LOSS && mark->root == node) {
+                g->is_root = true;
+                g->factor += mark->factor;
+            }
         if (g->needed[i] && (g->of[i] || g->is_root))
             rules[node->op](g, node, g->of[i]);
     }
@@ -687,12 +825,13 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));
     g.waiting = et_alloc_zero(count, sizeof(waiting));
-    int status = et_rematerialize_init(&g.rematerialize, graph, error);
+    int status = rematerialize_init(&g.rematerialize, graph, error);
     if (!status)
         status = g.of && g.needed && g.waiting
                      ? propagate(&g, error)
                      : et_alloc_failed(error, count * sizeof(waiting), "gradients");
-    et_rematerialize_release(&g.rematerialize);
+    et_free(g.rematerialize.use);
+    et_free(g.rematerialize.again);
     et_free(g.of);
     et_free(g.needed);
     et_free(g.waiting);

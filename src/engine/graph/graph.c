@@ -60,30 +60,6 @@ et_ew_op et_op_elementwise(et_op op)
     return (et_ew_op)((int)op - (int)FIRST_ELEMENTWISE);
 }
 
-et_op_reads et_op_derivative_reads(et_op op)
-{
-    static const et_op_reads reads_of[ET_OP_COUNT] = {
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = ET_READS_##reads,
-#define X(id, name, fewest, most)                             [ET_OP_##id] = ET_READS_INPUTS,
-#include "engine/graph/ops.def"
-#undef X
-    };
-    et_assert((unsigned)op < ET_OP_COUNT);
-    switch (op) {
-    case ET_OP_SUM:
-    case ET_OP_COLUMN_SUM:
-    case ET_OP_ROW_SUM:
-    case ET_OP_RESHAPE:
-    case ET_OP_CONCATENATE:
-    case ET_OP_SLICE:
-    case ET_OP_GATHER:
-    case ET_OP_MEAN_POOL:
-        return ET_READS_NOTHING;
-    default:
-        return reads_of[op];
-    }
-}
-
 bool et_loss_of_two_draws(const et_node *node)
 {
     et_assert(node->op == ET_OP_VOCABULARY_LOSS);

@@ -201,19 +201,11 @@ et_node *et_graph_out_of_memory(et_graph *graph);
 /* False, and recorded: name is NULL or empty. */
 bool et_has_name(et_scope *scope, const char *name);
 
-/* False, and recorded: x is not from least to most; op and what name it. */
-bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most);
-
 bool et_node_is_poison(const et_node *node);
 
 /* Element-wise: exec fuses chains of these. The kernels' name of one. */
 bool et_op_is_elementwise(et_op op);
 et_ew_op et_op_elementwise(et_op op);
-
-/* The inputs of an op's derivative from the forward pass; for unlisted ops INPUTS, which is true of
- * most. */
-typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
-et_op_reads et_op_derivative_reads(et_op op);
 
 /* Whether a VOCABULARY_LOSS has its rows twice (R-Drop), as inputs 0 and 3. */
 bool et_loss_of_two_draws(const et_node *node);

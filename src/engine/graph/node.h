@@ -8,10 +8,6 @@
 #include "engine/graph/graph.h"
 #include "engine/kernel/window.h"
 
-/* Sets node->type[] and node->results from inputs and attributes, with one function per op. False:
- * refused, with the reason in the graph's error. */
-bool et_shape_rule(et_node *node);
-
 /* Windows of convolutions and pooling, over an image's rows ([0]) and columns ([1]): what shape
  * rules and exec take from the same options. weight: [KH, KW, C, F]. */
 void et_convolution_windows(et_window windows[2], et_shape image, et_shape weight,
@@ -28,7 +24,6 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
                      int input_count, const et_attributes *attributes);
 
 /* The same without name or attributes; the graph is the input's. */
-et_node *et_node_unary(et_op op, et_node *x);
 et_node *et_node_binary(et_op op, et_node *a, et_node *b);
 
 /* Poison that says which fields there are. field may be NULL. */

@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/inline.h"
+#include "engine/kernel/best_tokens.h"
 
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
@@ -110,18 +111,6 @@ ET_INLINE void pack_rows(const et_row_weight *w, int64_t panel, source s, et_dty
     }
 }
 
-static void pack_floats(const et_row_weight *w, int64_t panel, source s)
-{
-    if (s.dtype == ET_BF16 && s.column == 1)
-        pack_rows(w, panel, s, ET_BF16, 1);
-    else if (s.dtype == ET_BF16)
-        pack_rows(w, panel, s, ET_BF16, s.column);
-    else if (s.column == 1)
-        pack_rows(w, panel, s, ET_F32, 1);
-    else
-        pack_rows(w, panel, s, ET_F32, s.column);
-}
-
 /* A column as bytes, and sums over it: q, q q, x q, x x. */
 typedef struct quantized {
     int32_t sum;
@@ -190,7 +179,14 @@ static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 static void pack_panel(const et_row_weight *w, int64_t panel, source s)
 {
     if (w->kind == ET_ROW_F32) {
-        pack_floats(w, panel, s);
+        if (s.dtype == ET_BF16 && s.column == 1)
+            pack_rows(w, panel, s, ET_BF16, 1);
+        else if (s.dtype == ET_BF16)
+            pack_rows(w, panel, s, ET_BF16, s.column);
+        else if (s.column == 1)
+            pack_rows(w, panel, s, ET_F32, 1);
+        else
+            pack_rows(w, panel, s, ET_F32, s.column);
         return;
     }
     size_t size = (size_t)(parts(w->k, 4) * 4 * w->panel);
@@ -248,4 +244,42 @@ void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             w[i * columns + j] = scale[by_rows ? i : j] * q[i * columns + j];
+}
+
+/* ---- best tokens ---- */
+
+/* The scratch of best_tokens.inc.c, with one layout for all tables. et_best_buffers_at cuts it, and
+ * et_best_scratch calls et_best_buffers_at for its size, so the two cannot disagree. */
+
+/* Takes the next `bytes` of the memory, in whole cache lines. memory may be NULL to compute only
+ * the size: the pointers are not used then. */
+static void *take(char *memory, size_t *used, size_t bytes)
+{
+    void *part = memory + *used;
+    *used += (bytes + 63) / 64 * 64;
+    return part;
+}
+
+/* One thread's room; every part begins at a line of cache. */
+et_best_buffers et_best_buffers_at(void *scratch, const et_row_weight *weight)
+{
+    et_best_buffers room = { 0 };
+    size_t rows = ET_BEST_ROWS, width = (size_t)weight->k;
+    room.columns = (weight->n + weight->panel - 1) / weight->panel * weight->panel;
+    room.logits = take(scratch, &room.size, rows * (size_t)room.columns * sizeof(float));
+    room.x = take(scratch, &room.size, rows * width * sizeof(float));
+    room.bytes = take(scratch, &room.size, rows * (size_t)et_row_stride(weight->k));
+    room.scale = take(scratch, &room.size, rows * sizeof(float));
+    room.group = take(scratch, &room.size, ET_BEST_GROUPS * sizeof(float));
+    room.open_logit = take(scratch, &room.size, ET_BEST_OPEN * sizeof(float));
+    room.open_token = take(scratch, &room.size, ET_BEST_OPEN * sizeof(int32_t));
+    return room;
+}
+
+/* The bytes that one thread needs, a multiple of 64. */
+size_t et_best_scratch(const et_row_weight *weight)
+{
+    et_assert(weight->kind == ET_ROW_INT8);
+    char nothing[1];
+    return et_best_buffers_at(nothing, weight).size;
 }

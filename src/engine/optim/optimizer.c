@@ -250,13 +250,6 @@ static int team_init(et_optim_team *team, const et_optim_layout *layout, et_rang
                          : et_alloc_failed(error, floats * sizeof(float), "an optimizer's scratch");
 }
 
-static void team_release(et_optim_team *team)
-{
-    et_free(team->sections);
-    et_free_array(team->scratch);
-    *team = (et_optim_team){ .sections = NULL };
-}
-
 /* ---- the average ---- */
 
 /* Ranges of the store that have an average, and copies in and out of them. */
@@ -520,7 +513,9 @@ static void free_slots(et_optimizer *optimizer)
         et_free(optimizer->offsets[i].at);
         optimizer->offsets[i].at = NULL;
     }
-    team_release(&optimizer->team);
+    et_free(optimizer->team.sections);
+    et_free_array(optimizer->team.scratch);
+    optimizer->team = (et_optim_team){ .sections = NULL };
     et_free(optimizer->parts);
     et_free(optimizer->cuts);
     optimizer->slot_count = optimizer->part_count = 0;

@@ -169,7 +169,13 @@ typedef struct et_optimization_options {
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
 
-/* The table with the program's rules (et_optimizer_register); in arena. */
+/* The type of that name; ET_OPTIMIZER_NONE: no such type. own NULL: of Etude's rules only. Names of
+ * these, with commas. */
+int et_optimizer_type(const char *name, const et_optimizer_rule *const *own);
+extern const char *const et_optimizer_names;
+
+/* The table with the program's rules (NULL: none), whose settings, with their defaults, are added
+ * to options; all in arena. ET_EUSAGE: rules that are incomplete or have a name twice. */
 int et_optimization_register(const et_fields **table, et_optimization_options *options,
                              const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
 
@@ -186,8 +192,10 @@ int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, 
 /* That setting, below learning_rate: "cosine.initial_learning_rate". */
 const char *et_optimization_peak_name(const et_optimization_options *options);
 
-/* Checks that tables can't make: a type is chosen, its required settings are set, lists are
- * ascending, patterns compile. ET_ECONFIG names the setting and the cure. */
+/* Checks that tables can't make: a type is chosen, its required settings are set, clips do not
+ * exclude each other, lists are ascending, patterns compile. Patterns of all rules are checked,
+ * chosen or not, since a wrong one makes the file wrong. ET_ECONFIG names the setting and the cure.
+ */
 int et_optimization_check(const et_optimization_options *options, et_error *error);
 
 /* A schedule that ends with a run of `was` steps now ends with a run of `now` steps. Other

@@ -354,31 +354,26 @@ static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
 /* Copies each rank's part of the weights to all ranks, in a ring as in the second half of an
  * all-reduce: in round k each rank sends its part to the rank k after it and gets the part of the
  * rank k before it. All call it after they have agreed, and the next question reports a failure. */
-static void gather_weights(et_optim_owners *owners, const et_optim_layout *layout, float *values)
-{
-    int rank = owners->rank, ranks = owners->ranks, status = ET_OK;
-    for (int k = 1; k < ranks; k++) {
-        int to = (rank + k) % ranks, from = (rank - k + ranks) % ranks;
-        et_optim_section run = { .packed = 0 };
-        for (int i = 0; !status && i < layout->range_count; i++) {
-            run.begin = layout->ranges[i].begin;
-            run.count = layout->ranges[i].end - run.begin;
-            et_comm_chunk mine = weights_of(owners, rank, &run, values);
-            et_comm_chunk theirs = weights_of(owners, from, &run, values);
-            mine.rank = to;
-            status = et_comm_exchange(owners->comm, mine, theirs, &owners->failure);
-            run.packed += run.count;
-        }
-    }
-}
-
-/* Their weights come here, and ours go there. */
 static void exchange_weights(const update *u)
 {
     et_optimizer *o = u->optimizer;
     if (o->owners.ranks == 1)
         return;
-    gather_weights(&o->owners, &o->layout, o->weights);
+    et_optim_owners *owners = &o->owners;
+    int rank = owners->rank, ranks = owners->ranks, status = ET_OK;
+    for (int k = 1; k < ranks; k++) {
+        int to = (rank + k) % ranks, from = (rank - k + ranks) % ranks;
+        et_optim_section run = { .packed = 0 };
+        for (int i = 0; !status && i < o->layout.range_count; i++) {
+            run.begin = o->layout.ranges[i].begin;
+            run.count = o->layout.ranges[i].end - run.begin;
+            et_comm_chunk mine = weights_of(owners, rank, &run, o->weights);
+            et_comm_chunk theirs = weights_of(owners, from, &run, o->weights);
+            mine.rank = to;
+            status = et_comm_exchange(owners->comm, mine, theirs, &owners->failure);
+            run.packed += run.count;
+        }
+    }
     if (u->shadow || o->average.data)
         ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
                     u);

@@ -26,9 +26,6 @@ int et_layout_check_size(const et_layout *layout, et_error *error);
 /* Whether one batch can hold samples of both. */
 bool et_layout_same(const et_layout *left, const et_layout *right);
 
-/* Whether both describe one batch: also its capacities. */
-bool et_layout_equal(const et_layout *left, const et_layout *right);
-
 /* Whether batches of both have arrays of the same sizes and types, in the same order. */
 bool et_layout_fits(const et_layout *left, const et_layout *right);
 

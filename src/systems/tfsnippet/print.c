@@ -224,9 +224,8 @@ int et_loop_print_training_summary(et_loop *loop)
     et_strbuf_printf(&loop->out.line, "Execution Environment\n---------------------\nEtude   %s",
                      et_version());
     if (device)
-        et_strbuf_printf(&loop->out.line, "\nKernels %s%s\nThreads %d", et_device_kernels(device),
-                         et_device_has_bfloat16(device) ? ", bfloat16" : "",
-                         et_device_threads(device));
+        et_strbuf_printf(&loop->out.line, "\nKernels %s%s\nThreads %d", device->kernels->name,
+                         et_gemm_has_bf16() ? ", bfloat16" : "", device->threads);
     if (loop->options.checkpoint_dir)
         et_strbuf_printf(&loop->out.line, "\nSaves   %s", loop->options.checkpoint_dir);
     et_strbuf_append(&loop->out.line, "\n");

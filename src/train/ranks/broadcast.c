@@ -176,7 +176,7 @@ int et_values_broadcast(const et_value *values, const et_value **out, et_arena *
         status = et_alloc_failed(error, written.length, "values");
     void *bytes = written.data;
     size_t size = written.length;
-    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    status = et_together_hand_out(comm, status, &bytes, &size, error);
     if (!status && !root)
         status = et_value_read_bytes(&parsed, arena, bytes, size, error);
     if (!root) {
@@ -271,7 +271,7 @@ int et_text_broadcast(char **text, et_comm *comm, int status, et_error *error)
 {
     void *bytes = et_comm_rank(comm) ? NULL : *text;
     size_t size = bytes ? strlen(bytes) + 1 : 0;
-    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    status = et_together_hand_out(comm, status, &bytes, &size, error);
     *text = bytes;
     return status;
 }

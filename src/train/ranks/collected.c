@@ -25,7 +25,7 @@ int et_collected_take(et_collected *collected, et_comm *comm, int status, const 
                       size_t size, et_error *error)
 {
     et_free(collected->all);
-    status = et_comm_collect(comm, status, mine, size, &collected->all, collected->size, error);
+    status = et_together_collect(comm, status, mine, size, &collected->all, collected->size, error);
     const char *at = collected->all ? collected->all : "";
     for (int r = 0; !status && r < et_comm_size(comm); r++) {
         collected->at[r] = at;

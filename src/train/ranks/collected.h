@@ -1,4 +1,4 @@
-/* Collected results of all ranks (et_comm_collect), read in pieces, in any order of ranks. The
+/* Collected results of all ranks (et_together_collect), read in pieces, in any order of ranks. The
  * calls are open (which may fail on one rank alone), take (by all ranks), next or copy, release.
  * For a list whose items ranks make in turn there is one call, et_collected_items. */
 #ifndef ETUDE_TRAIN_RANKS_COLLECTED_H
@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 
 /* All zeros: closed; may be released. */
 typedef struct et_collected {
@@ -19,8 +19,8 @@ typedef struct et_collected {
 int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error);
 void et_collected_release(et_collected *collected);
 
-/* et_comm_collect: all ranks call it, with the status of its own work, opening included. Earlier
- * contents are freed. */
+/* et_together_collect: all ranks call it, with the status of its own work, opening included.
+ * Earlier contents are freed. */
 int et_collected_take(et_collected *collected, et_comm *comm, int status, const void *mine,
                       size_t size, et_error *error);
 

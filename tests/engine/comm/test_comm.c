@@ -1,6 +1,7 @@
 /* Collectives over processes of this machine, also with a rank that is gone, silent or out of step.
  */
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,8 @@ static int rank_collect(et_comm *comm, const char *word)
     rank_assert(mine);
     memset(mine, 40 + rank, most);
     for (size_t each = 0; each < 9000; each = each * 11 + 1) {
-        rank_assert(!et_comm_collect(comm, ET_OK, mine, each * (size_t)rank, &all, sizes, &error));
+        rank_assert(
+            !et_together_collect(comm, ET_OK, mine, each * (size_t)rank, &all, sizes, &error));
         const unsigned char *at = all;
         for (int r = 0; r < size; r++) {
             rank_assert(sizes[r] == each * (size_t)r);
@@ -56,7 +58,7 @@ static int rank_collect(et_comm *comm, const char *word)
         et_free(all);
     }
     int status = rank == size - 1 ? et_fail(&error, ET_EDATA, "nothing to give") : ET_OK;
-    rank_assert(et_comm_collect(comm, status, mine, 5, &all, sizes, &error) == ET_EDATA);
+    rank_assert(et_together_collect(comm, status, mine, 5, &all, sizes, &error) == ET_EDATA);
     rank_assert(!all && strstr(error.text, "nothing to give"));
     free(mine);
     return 0;
@@ -73,7 +75,7 @@ static int rank_hand_out(et_comm *comm, const char *word)
         void *bytes = rank ? NULL : text;
         size_t got = rank ? 12345 : length;
         et_error error = ET_ERROR_INIT;
-        rank_assert(!et_comm_hand_out(comm, ET_OK, &bytes, &got, &error));
+        rank_assert(!et_together_hand_out(comm, ET_OK, &bytes, &got, &error));
         rank_assert(got == length && (rank ? !bytes == !length : bytes == text));
         rank_assert(!length || !memcmp(bytes, text, length));
         rank_assert(!rank || !length || !((char *)bytes)[length]);
@@ -84,7 +86,7 @@ static int rank_hand_out(et_comm *comm, const char *word)
     void *bytes = text;
     size_t got = 5;
     int status = rank == size - 1 ? et_fail(&error, ET_EDATA, "nothing to give") : ET_OK;
-    rank_assert(et_comm_hand_out(comm, status, &bytes, &got, &error) == ET_EDATA);
+    rank_assert(et_together_hand_out(comm, status, &bytes, &got, &error) == ET_EDATA);
     rank_assert((rank ? !bytes : bytes == text) && strstr(error.text, "nothing to give"));
     return 0;
 }

@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "engine/optim/all_shapes.h"
 #include "engine/optim/optim.h"
-#include "engine/optim/rules/rule.h"
+#include "engine/optim/optimizer_private.h"
 #include "engine/tensor/params.h"
 
 enum { STEPS = 4 };

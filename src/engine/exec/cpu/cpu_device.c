@@ -88,19 +88,3 @@ void et_device_record(et_device *device, et_trace *trace)
     for (int i = 0; i < device->threads; i++)
         et_gemm_cache_trace(device->gemms, i, tracing->track[i]);
 }
-
-int et_device_threads(const et_device *device)
-{
-    return device->threads;
-}
-
-const char *et_device_kernels(const et_device *device)
-{
-    return device->kernels->name;
-}
-
-bool et_device_has_bfloat16(const et_device *device)
-{
-    (void)device;
-    return et_gemm_has_bf16();
-}

@@ -61,11 +61,6 @@ static inline float *scratch(const et_plan *plan)
     return (float *)(void *)plan->scratch;
 }
 
-/* op_rows.c: adds rows with a label to a loss's sums: in double and in order of rows, for
- * any number of threads. loss, nll and correct [rows] as kernels give them. */
-void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
-                           const float *nll, const float *correct, int64_t rows);
-
 /* [ET_OP_COUNT] */
 extern const et_op_functions *const et_cpu_ops[];
 extern const et_overlap et_cpu_overlaps[];

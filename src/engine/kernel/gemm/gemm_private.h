@@ -72,11 +72,6 @@ typedef struct et_gemm_means {
  */
 #define ET_GEMM_FAR ((int64_t)2048)
 
-/* The largest number of tiles of rows for a product whose blocks repack a B with rows FAR from each
- * other: with fewer rows, a block multiplies B in place, at half the rate. 0: no limit.
- */
-int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape);
-
 /* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
 et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means);
 

@@ -1,5 +1,5 @@
 /* oneDNN's matmul as a block: one primitive of a fixed shape, run by one thread on pointers. Higher
- * files (gemm.c, gemm/grid.c) decide the shapes and the threads. This file decides how a primitive
+ * files (gemm.c, run.c) decide the shapes and the threads. This file decides how a primitive
  * is described, the layout of its B, and that it neither allocates nor starts threads when it runs.
  *
  * Invariants:

@@ -10,8 +10,8 @@
  *       afterwards to the caller's number;
  *   (4) nothing is allocated.
  *
- * Memory: the copies of a chunk are read back from the second-level cache, for which gemm/grid.c
- * has chosen its size. Only blocks read and write operands that are not copied. */
+ * Memory: the copies of a chunk are read back from the second-level cache, for which gemm.c has
+ * chosen its size. Only blocks read and write operands that are not copied. */
 #include <etude/dtype.h>
 
 #include <omp.h>

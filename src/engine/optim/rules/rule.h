@@ -16,23 +16,6 @@
 #include "engine/kernel/kernels.h"
 #include "engine/optim/rules/rule_options.h"
 
-/* Clipping: limits of a gradient before a rule sees it. A list of clips acts in its order, each on
- * the result of the earlier ones. Norms become factors of the scale that rules multiply gradients
- * with, so they cost no pass; clipped values are written. By norm: Pascanu, Mikolov and Bengio
- * 2013, "On the difficulty of training recurrent neural networks". */
-#define ET_CLIPS_MAX 4
-
-typedef enum et_clip_scope {
-    ET_CLIP_VALUES,  /* values one by one: min(max(g, -limit), limit) */
-    ET_CLIP_TENSORS, /* each tensor: g limit / max(norm, limit) */
-    ET_CLIP_ALL,     /* the same by the norm of all */
-} et_clip_scope;
-
-typedef struct et_clip {
-    et_clip_scope scope;
-    double limit; /* above 0 */
-} et_clip;
-
 /* Files that Model Garden has saved have it in each group. */
 #define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: the name in TensorFlow")
 
@@ -127,19 +110,5 @@ void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
 #define RULE(ID, name, help) extern const et_optimizer_rule et_rule_##name;
 #include "engine/optim/rules/rules.def"
 #undef RULE
-
-/* The chosen rule, NULL if none is, and its settings. rule_settings.c */
-const et_optimizer_rule *et_rule_chosen(const et_optimizer_options *options, const void **settings);
-
-/* A rule's clips in order; returns how many. */
-int et_rule_clips(const et_optimizer_rule *rule, const void *settings, et_clip clips[ET_CLIPS_MAX]);
-
-/* The weight decay, and expressions for the parameters that decay. False: the rule has none. */
-bool et_rule_decay(const et_optimizer_rule *rule, const void *settings, double *decay,
-                   et_strings *include, et_strings *exclude);
-
-/* Expressions for the tensors that are not adapted, and their list's name; rule->adapts is set. */
-const char *et_rule_adapts(const et_optimizer_rule *rule, const void *settings,
-                           et_strings *exclude);
 
 #endif

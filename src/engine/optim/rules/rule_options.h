@@ -59,25 +59,9 @@ typedef struct et_optimizer_options {
     void *own_settings[ET_OWN_RULES_MAX]; /* [size] of each */
 } et_optimizer_options;
 
-/* For nesting into optimizer_config, and the table of each rule's settings. */
-extern const et_fields et_optimizer_fields;
+/* The table of each rule's settings. */
 #define RULE(ID, name, help) extern const et_fields et_rule_##name##_fields;
 #include "engine/optim/rules/rules.def"
 #undef RULE
-
-/* Adds the program's rules (NULL: none): their settings, with their defaults, to options, and their
- * rows to *table, all in arena. ET_EUSAGE: rules that are incomplete or have a name twice. */
-int et_optimizer_register(const et_fields **table, et_optimizer_options *options,
-                          const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
-
-/* The type of that name; ET_OPTIMIZER_NONE: no such type. own NULL: of Etude's rules only. Names of
- * these, with commas. */
-int et_optimizer_type(const char *name, const et_optimizer_rule *const *own);
-extern const char *const et_optimizer_names;
-
-/* Checks that a type is chosen, clips do not exclude each other, and expressions compile.
- * Expressions of all rules are checked, chosen or not, since a wrong one makes the file wrong.
- * ET_ECONFIG. */
-int et_optimizer_options_check(const et_optimizer_options *options, et_error *error);
 
 #endif
