@@ -1,5 +1,6 @@
 /* Training: a controller runs the model's trainer for one call. With a run directory, the call is a
- * run like any other, so the same call resumes it; without a run directory, nothing is saved. */
+ * run like any other, so the same call resumes it; without a run directory, nothing is saved. Then
+ * evaluation and prediction. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include "base/clock.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
+#include "engine/exec/pass.h"
+#include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
 #include "systems/model/model_private.h"
@@ -309,42 +312,45 @@ static int64_t steps_of(const fitting *f)
 /* Refuses settings that need a validation. */
 static int check_validated(const et_fit *fit, et_error *error)
 {
-    if (!fit->patience && !fit->monitor)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "et_fit.%s needs validation data: give validation_part or validation",
-                   fit->patience ? "patience" : "monitor");
+    return !fit->patience && !fit->monitor
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "et_fit.%s needs validation data: give validation_part or validation",
+                         fit->patience ? "patience" : "monitor");
 }
 
 static int open_data(fitting *f, et_error *error)
 {
     et_model *m = f->model;
-    int status = m->kind->open_training(m, f->source, f->fit, &f->own, error);
-    if (!status && !f->own && f->fit->batch_size)
-        status = et_fail(error, ET_ECONFIG,
-                         "et_fit.batch_size is for arrays and tables; a source makes its own "
-                         "batches");
-    if (!status && f->own)
+    const et_fit *fit = f->fit;
+    int status =
+        m->kind->open_training ? m->kind->open_training(m, f->source, fit, &f->own, error) : ET_OK;
+    if (status)
+        return status;
+    if (f->own)
         f->source = f->own;
-    if (!status)
-        status = et_source_batches(f->source, &f->epoch_steps, error);
-    if (!status && f->epoch_steps <= 0 && !f->fit->steps)
-        status = et_fail(error, ET_ECONFIG,
-                         "et_fit.epochs: the source does not say how many batches a pass has; give "
-                         "steps");
-    if (!status)
-        status = et_model_open_trainer(m, f->source->layout.capacity[0], steps_of(f), error);
-    if (!status)
-        status = et_model_source_set(&m->train, f->source, error);
-    if (!status && m->own_valid && f->fit->validation)
-        status = et_fail(error, ET_ECONFIG,
-                         "et_fit.validation: %s validates on its held-out rows; leave it out",
-                         m->kind->name);
-    if (!status && !m->own_valid)
-        status = et_model_source_set(&m->valid, f->fit->validation, error);
-    f->validates = !status && (m->own_valid ? et_task_trainer_evaluator(m->trainer) != NULL
-                                            : f->fit->validation != NULL);
-    return status || f->validates ? status : check_validated(f->fit, error);
+    else if (fit->batch_size)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.batch_size is for arrays and tables; a source makes its own "
+                       "batches");
+    if ((status = et_source_batches(f->source, &f->epoch_steps, error)))
+        return status;
+    if (f->epoch_steps <= 0 && !fit->steps)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.epochs: the source does not say how many batches a pass has; give "
+                       "steps");
+    if ((status = et_model_open_trainer(m, f->source->layout.capacity[0], steps_of(f), error)) ||
+        (status = et_model_source_set(&m->train, f->source, error)))
+        return status;
+    if (m->own_valid && fit->validation)
+        return et_fail(error, ET_ECONFIG,
+                       "et_fit.validation: %s validates on its held-out rows; leave it out",
+                       m->kind->name);
+    if (!m->own_valid && (status = et_model_source_set(&m->valid, fit->validation, error)))
+        return status;
+    f->validates =
+        m->own_valid ? et_task_trainer_evaluator(m->trainer) != NULL : fit->validation != NULL;
+    return f->validates ? ET_OK : check_validated(fit, error);
 }
 
 static int run(fitting *f, et_error *error)
@@ -417,14 +423,10 @@ static int fit_source(fitting *f, et_error *error)
 {
     et_model *m = f->model;
     fit_monitor *w = &f->monitor;
-    int status = open_data(f, error);
-    if (!status)
-        status = note_run(m, f->fit->run_dir, error);
-    if (!status)
-        status = m->kind->begin(m, f->fit->run_dir, &f->identity, error);
-    if (!status)
-        status = monitor_open(w, f->fit, error);
-    if (status)
+    int status;
+    if ((status = open_data(f, error)) || (status = note_run(m, f->fit->run_dir, error)) ||
+        (m->kind->begin && (status = m->kind->begin(m, f->fit->run_dir, &f->identity, error))) ||
+        (status = monitor_open(w, f->fit, error)))
         return status;
     const int64_t step = et_model_step(m);
     if (m->has_weights)
@@ -477,6 +479,43 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
 
 /* ---- arrays ---- */
 
+/* Checks the arguments of a call on arrays. ET_EUSAGE, ET_ECONFIG. */
+static int check_arrays(const et_model *m, const void *x, const void *y, int64_t count,
+                        et_error *error)
+{
+    if (m->kind->no_arrays)
+        return et_fail(error, ET_EUSAGE, "%s", m->kind->no_arrays);
+    if (m->x < 0 || m->y < 0 || m->layout.fields != 3)
+        return et_fail(error, ET_EUSAGE,
+                       "this model's batches have other fields than x and y: call et_model_fit or "
+                       "et_model_evaluate_source");
+    if (!x || !y)
+        return et_fail(error, ET_EUSAGE, "the array %s is NULL", x ? "y" : "x");
+    if (count < 1 || count > UINT32_MAX)
+        return et_fail(error, ET_ECONFIG, "%lld samples: give at least 1, and below 2^32",
+                       (long long)count);
+    return ET_OK;
+}
+
+/* Samples of arrays as a source; y NULL: no labels. */
+static int open_samples(et_model *m, const void *x, const void *y, int64_t count,
+                        const et_batches_options *options, et_source **out, et_error *error)
+{
+    const et_layout_field *fx = &m->layout.field[m->x], *fy = &m->layout.field[m->y];
+    const et_array arrays[] = { { ET_MODEL_X, fx->dtype, x, fx->item },
+                                { ET_MODEL_Y, fy->dtype, y, fy->item } };
+    et_samples *samples;
+    et_assert(m->x >= 0 && m->y >= 0 && count > 0);
+    int status = et_arrays_open(&samples, arrays, 2, count, error);
+    if (status)
+        return status;
+    status = et_batches_open(out, samples, options, error);
+    if (status)
+        et_samples_close(samples);
+    return status;
+}
+
+/* Bytes of a sample's field. */
 static int64_t size_of(const et_model *m, int field)
 {
     const et_layout_field *f = &m->layout.field[field];
@@ -498,12 +537,13 @@ static int open_arrays(et_model *m, const void *x, const void *y, int64_t count,
                                         .capacity = { batch },
                                         .setting = "et_fit.batch_size" };
     const et_batches_options validates = { .capacity = { batch } };
-    int status = et_model_arrays(m, x, y, from, &learns, &sources[0], error);
-    if (!status && held)
-        status = et_model_arrays(m, (const char *)x + from * size_of(m, m->x),
-                                 (const char *)y + from * size_of(m, m->y), held, &validates,
-                                 &sources[1], error);
-    return status;
+    int status;
+    if ((status = open_samples(m, x, y, from, &learns, &sources[0], error)))
+        return status;
+    return held ? open_samples(m, (const char *)x + from * size_of(m, m->x),
+                               (const char *)y + from * size_of(m, m->y), held, &validates,
+                               &sources[1], error)
+                : ET_OK;
 }
 
 int et_model_fit_arrays(et_model *m, const void *x, const void *y, int64_t count, const et_fit *fit,
@@ -515,7 +555,7 @@ int et_model_fit_arrays(et_model *m, const void *x, const void *y, int64_t count
 
     int status = check_fit(m, &own, error);
     if (!status)
-        status = et_model_check_arrays(m, x, y, count, error);
+        status = check_arrays(m, x, y, count, error);
     if (!status && own.validation_part > 0 && count < 2)
         status = et_fail(error, ET_ECONFIG, "et_fit.validation_part: 1 sample cannot be divided");
     if (!status)
@@ -528,5 +568,110 @@ int et_model_fit_arrays(et_model *m, const void *x, const void *y, int64_t count
         status = et_model_fit(m, sources[0], &own, error);
     et_source_close(sources[0]);
     et_source_close(sources[1]);
+    return status;
+}
+
+/* ---- evaluation ---- */
+
+int et_model_evaluate_source(et_model *m, et_source *source, et_value *logs, et_error *error)
+{
+    if (m->controller || m->kind->no_training)
+        return et_fail(error, ET_EUSAGE, "%s",
+                       m->controller ? "et_model_evaluate: not during training"
+                                     : m->kind->no_training);
+    if (m->own_valid && !m->has_weights)
+        return et_fail(error, ET_EUSAGE,
+                       "et_model_evaluate_source: this model is neither trained "
+                       "nor loaded");
+    if (!source && !m->own_valid)
+        return et_fail(error, ET_EUSAGE, "et_model_evaluate_source: source is NULL");
+    if (!logs || logs->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EUSAGE, "et_model_evaluate: logs is no dict (et_value_dict)");
+    if (source && m->own_valid)
+        return et_fail(error, ET_EUSAGE,
+                       "et_model_evaluate_source: %s has held-out rows of its "
+                       "own; give NULL",
+                       m->kind->name);
+    const int64_t capacity = source        ? source->layout.capacity[0]
+                             : m->capacity ? m->capacity
+                                           : ET_MODEL_BATCH;
+    int status = et_model_open_trainer(m, capacity, 0, error);
+    if (!status && source)
+        status = et_model_source_set(&m->valid, source, error);
+    if (!status && !et_task_trainer_evaluator(m->trainer))
+        status =
+            et_fail(error, ET_ECONFIG, "%s has no held-out rows to evaluate on", m->kind->name);
+    if (!status)
+        status = et_task_trainer_evaluate(m->trainer, -1, logs, error);
+    et_model_source_set(&m->valid, NULL, NULL);
+    return status;
+}
+
+int et_model_evaluate(et_model *m, const void *x, const void *y, int64_t count, et_value *logs,
+                      et_error *error)
+{
+    const et_batches_options once = { .capacity = { m->trainer ? m->capacity : ET_MODEL_BATCH } };
+    et_source *source = NULL;
+    int status = check_arrays(m, x, y, count, error);
+    if (!status && !(status = open_samples(m, x, y, count, &once, &source, error)))
+        status = et_model_evaluate_source(m, source, logs, error);
+    et_source_close(source);
+    return status;
+}
+
+/* ---- prediction ---- */
+
+/* A batch has one size, filled or not, so that a sample's prediction does not depend on the others.
+ */
+
+/* Fills the labels too: integers with -1, floats with 0. */
+static void fill_batch(et_model *m, const char *x, int64_t count)
+{
+    et_assert(m->x >= 0 && count > 0 && count <= ET_MODEL_PREDICTS);
+    et_batch_clear(m->batch);
+    memcpy(m->batch->data[m->x], x, (size_t)(count * size_of(m, m->x)));
+    if (m->y >= 0)
+        memset(m->batch->data[m->y], m->layout.field[m->y].dtype == ET_I32 ? 0xff : 0,
+               (size_t)(count * size_of(m, m->y)));
+    m->batch->filled[0] = count;
+    et_batch_finish(m->batch);
+}
+
+static void copy_output(const et_model *m, float *out, int64_t count)
+{
+    const et_tensor output = et_pass_output(m->pass, et_pass_output_name(m->pass, 0));
+    const int64_t numbers = count * m->width;
+    et_assert(output.data && m->width > 0);
+    if (output.dtype == ET_F32)
+        memcpy(out, output.data, (size_t)numbers * sizeof *out);
+    else
+        for (int64_t i = 0; i < numbers; i++)
+            out[i] = (float)et_tensor_number(output, i);
+}
+
+int et_model_predict(et_model *m, const void *x, int64_t count, void *out, et_error *error)
+{
+    if (m->kind->no_arrays)
+        return et_fail(error, ET_EUSAGE, "%s", m->kind->no_arrays);
+    if (m->x < 0 || m->layout.fields != (m->y < 0 ? 2 : 3))
+        return et_fail(error, ET_EUSAGE,
+                       "et_model_predict: this model's batches have other fields than x and y; run "
+                       "et_model_pass on a batch of yours");
+    if (count < 0 || (count && (!x || !out)))
+        return et_fail(error, ET_EUSAGE, "et_model_predict: %lld samples, and %s", (long long)count,
+                       !x ? "x is NULL" : "out is NULL");
+    const bool shown = et_model_show_average(m);
+    const int64_t size = size_of(m, m->x);
+    int status = ET_OK;
+    for (int64_t at = 0; at < count && !status; at += ET_MODEL_PREDICTS) {
+        const int64_t part =
+            count - at < ET_MODEL_PREDICTS ? count - at : (int64_t)ET_MODEL_PREDICTS;
+        fill_batch(m, (const char *)x + at * size, part);
+        status = et_pass_run(m->pass, m->batch, 0, 0, error);
+        if (!status)
+            copy_output(m, (float *)out + at * m->width, part);
+    }
+    if (shown)
+        et_model_hide_average(m);
     return status;
 }

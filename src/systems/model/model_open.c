@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "data/batches/source.h"
 #include "engine/exec/pass.h"
@@ -17,6 +18,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
+#include "formats/grid.h"
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "train/task/task_private.h"
@@ -182,10 +184,9 @@ static int check_field(const char *name, et_dtype type, et_shape shape, et_error
 /* A sample of each field. */
 static int open_example(network *n, const et_model_options *o, et_error *error)
 {
-    int status = check_field("x", o->x_type, o->x, error);
-    if (!status)
-        status = check_field("y", o->y_type, o->y, error);
-    if (status)
+    int status;
+    if ((status = check_field("x", o->x_type, o->x, error)) ||
+        (status = check_field("y", o->y_type, o->y, error)))
         return status;
     const int64_t x = et_shape_count(o->x), y = et_shape_count(o->y);
     n->zeros = et_alloc_zero((size_t)(x > y ? x : y), sizeof(float));
@@ -229,21 +230,6 @@ static int load_network(et_model *m, const char *path, et_error *error)
     return et_model_take_weights(m, path, &weights, error);
 }
 
-static int no_training(et_model *m, et_source *source, const et_fit *fit, et_source **out,
-                       et_error *error)
-{
-    (void)m, (void)source, (void)fit, (void)error;
-    *out = NULL;
-    return ET_OK;
-}
-
-static int no_begin(et_model *m, const char *run_dir, const et_value **identity, et_error *error)
-{
-    (void)m, (void)run_dir, (void)error;
-    *identity = NULL;
-    return ET_OK;
-}
-
 static void close_network(et_model *m)
 {
     network *n = (network *)m;
@@ -253,8 +239,6 @@ static void close_network(et_model *m)
 }
 
 static const et_model_kind network_kind = { .name = "a network",
-                                            .open_training = no_training,
-                                            .begin = no_begin,
                                             .save = save_network,
                                             .load = load_network,
                                             .close = close_network,
@@ -360,18 +344,16 @@ int et_model_build(et_model *m, const et_layout *layout, et_error *error)
     int status =
         et_pass_open(&training, m->device, m->params, &learned, build_training, m, &learns, error);
     et_pass_close(training);
-    if (!status)
-        status = et_pass_open(&m->pass, m->device, m->params, &m->predicted, build_prediction, m,
-                              &predicts, error);
-    if (!status)
-        status = et_params_materialize(m->params, m->bfloat16, error);
-    if (!status)
-        et_init_draw(m->params, m->seed);
-    if (!status)
-        status = et_pass_prepare(m->pass, &m->predicted, error);
-    if (!status)
-        status = et_batch_new(&m->batch, &m->predicted, error);
-    return status ? status : find_output(m, error);
+    if (status ||
+        (status = et_pass_open(&m->pass, m->device, m->params, &m->predicted, build_prediction, m,
+                               &predicts, error)) ||
+        (status = et_params_materialize(m->params, m->bfloat16, error)))
+        return status;
+    et_init_draw(m->params, m->seed);
+    if ((status = et_pass_prepare(m->pass, &m->predicted, error)) ||
+        (status = et_batch_new(&m->batch, &m->predicted, error)))
+        return status;
+    return find_output(m, error);
 }
 
 void et_model_close(et_model *m)
@@ -460,8 +442,8 @@ static const char *expression_of(et_model *m, const char *pattern)
     return copy;
 }
 
-/* "^(?!(a|b)$)": all names but these. */
-int et_model_trained_group(const et_model *m, et_group **out, et_error *error)
+/* The trained parameters; *out NULL: all. The caller frees it. */
+static int trained_group(const et_model *m, et_group **out, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     *out = NULL;
@@ -496,7 +478,7 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     items[m->frozen.count] = expression;
     const et_strings before = m->frozen;
     m->frozen = (et_strings){ items, before.count + 1 };
-    status = et_model_trained_group(m, &group, NULL);
+    status = trained_group(m, &group, NULL);
     et_group_free(group);
     if (!status)
         return ET_OK;
@@ -542,7 +524,7 @@ int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error
     et_group *group = NULL;
     int status = et_optimization_end_with_run(&optimization, steps ? steps : 1, &m->arena, error);
     if (!status)
-        status = et_model_trained_group(m, &group, error);
+        status = trained_group(m, &group, error);
     const et_task_trainer_given given = { .train_dataset = &m->train.source,
                                           .validation_dataset =
                                               m->own_valid ? NULL : &m->valid.source };
@@ -568,6 +550,104 @@ void et_model_close_trainer(et_model *m)
 {
     et_task_trainer_close(m->trainer);
     m->trainer = NULL;
+}
+
+/* ---- the table of layers ---- */
+
+/* The printed table of a model: a line for each scope that has parameters. */
+
+/* Length of the layer's name in a parameter's name: up to the last slash. */
+static size_t layer_length(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (size_t)(slash - name) : 0;
+}
+
+static bool is_of(const char *name, const char *layer, size_t length)
+{
+    return layer_length(name) == length && !strncmp(name, layer, length);
+}
+
+/* Samples are not counted: "-, 10" of [256, 10]. */
+static void add_shape(et_grid *grid, const et_node *node)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    et_shape shape = node ? et_node_shape(node) : et_shape_scalar();
+    if (!shape.rank) {
+        et_grid_add(grid, "");
+        return;
+    }
+    for (int i = 1; i < shape.rank; i++)
+        shape.size[i - 1] = shape.size[i];
+    shape.size[--shape.rank] = 0;
+    et_grid_add(grid, et_shape_print(shape, text));
+}
+
+/* Adds the row of a layer. The parameters of a layer follow each other in the store. The last node
+ * in the layer's scope is its output. */
+static int add_layer(const et_model *m, et_grid *grid, int first)
+{
+    const et_graph *graph = et_pass_graph(m->pass);
+    const char *layer = et_params_name(m->params, first);
+    const size_t length = layer_length(layer);
+    const et_node *output = NULL;
+    int64_t trained = 0, kept = 0;
+    int i = first;
+    for (; i < et_params_count(m->params) && is_of(et_params_name(m->params, i), layer, length);
+         i++)
+        *(et_params_is_trained(m->params, i) ? &trained : &kept) +=
+            et_shape_count(et_params_shape(m->params, i));
+    for (int n = 0; length && n < graph->count; n++)
+        if (graph->nodes[n]->op != ET_OP_PARAM && is_of(graph->nodes[n]->name, layer, length))
+            output = graph->nodes[n];
+    et_grid_addf(grid, "%.*s", (int)(length ? length : strlen(layer)), layer);
+    add_shape(grid, output);
+    et_grid_add(grid, et_format_count(trained).text);
+    et_grid_add(grid, kept ? et_format_count(kept).text : "");
+    return i;
+}
+
+int et_model_summary(const et_model *m, FILE *to, et_error *error)
+{
+    static const char *const heads[] = { "layer", "output", "trained", "other" };
+    et_grid grid = { .columns = 4, .left = 2 };
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!to)
+        return et_fail(error, ET_EUSAGE, "et_model_summary: no file; give stdout");
+    if (m->kind->no_training)
+        return et_fail(error, ET_EUSAGE, "%s", m->kind->no_training);
+    et_grid_add_row(&grid, heads);
+    for (int i = 0; i < et_params_count(m->params);)
+        i = add_layer(m, &grid, i);
+    et_grid_append(&grid, ET_GRID_TEXT, &text);
+    et_group *group;
+    int status = trained_group(m, &group, error);
+    int64_t trained = 0; /* group NULL: all */
+    for (int i = 0; group && i < et_group_count(group); i++)
+        trained += et_shape_count(et_params_shape(m->params, et_group_param(group, i)));
+    for (int i = 0; !group && i < et_params_count(m->params); i++)
+        if (et_params_is_trained(m->params, i))
+            trained += et_shape_count(et_params_shape(m->params, i));
+    const et_plan_memory memory = et_pass_plan_memory(m->pass);
+    const uint64_t predicts = memory.activations + memory.packed + memory.constants;
+    const uint64_t weights = (uint64_t)et_params_elements(m->params) * sizeof(float);
+    et_strbuf_printf(&text, "parameters   %s, of them trained: %s\n",
+                     et_format_count(et_params_elements(m->params)).text,
+                     et_format_count(trained).text);
+    et_strbuf_printf(&text, "memory       %s of weights; prediction: %s more",
+                     et_format_bytes(weights).text, et_format_bytes(predicts).text);
+    if (m->trainer)
+        et_strbuf_printf(&text, "; training: %s of weights, gradients and optimizer",
+                         et_format_bytes(et_task_trainer_parameter_bytes(m->trainer)).text);
+    et_strbuf_append_char(&text, '\n');
+    et_group_free(group);
+    if (!status && (grid.failed || text.failed))
+        status = et_alloc_failed(error, 0, "a table of layers");
+    if (!status && fputs(et_strbuf_text(&text), to) == EOF)
+        status = et_fail(error, ET_EIO, "et_model_summary: cannot write to the file");
+    et_grid_release(&grid);
+    et_strbuf_release(&text);
+    return status;
 }
 
 /* ---- parts ---- */

@@ -35,11 +35,12 @@ typedef struct et_model_kind {
     const char *no_arrays;
     const char *no_training; /* the error of training, evaluating and et_freeze; NULL: the kind
                                 supports training */
-    /* Batches to train on in place of source; *out NULL: source itself. The caller closes *out. */
+    /* Batches to train on in place of source; *out NULL: source itself. The caller closes *out.
+     * NULL: always source. */
     int (*open_training)(et_model *self, et_source *source, const et_fit *fit, et_source **out,
                          et_error *error);
     /* Called when a training begins in run_dir (NULL: none): writes the files that belong next to
-     * the checkpoints. *identity: of the checkpoints; NULL: none. */
+     * the checkpoints. *identity: of the checkpoints; NULL: none. NULL: does nothing. */
     int (*begin)(et_model *self, const char *run_dir, const et_value **identity, et_error *error);
     int (*save)(const et_model *self, const char *path, et_error *error);
     int (*load)(et_model *self, const char *path, et_error *error);
@@ -91,22 +92,11 @@ void et_model_close_trainer(et_model *model);
 bool et_model_show_average(const et_model *model);
 void et_model_hide_average(const et_model *model);
 
-/* Checks the arguments of a call on arrays. ET_EUSAGE, ET_ECONFIG. */
-int et_model_check_arrays(const et_model *model, const void *x, const void *y, int64_t count,
-                          et_error *error);
-
 /* Updates that the open trainer has made; 0: no trainer is open. */
 int64_t et_model_step(const et_model *model);
 
 /* Loads the weights of any artifact into the model. weights: check and facts may be set. */
 int et_model_take_weights(et_model *model, const char *path, et_artifact_weights *weights,
                           et_error *error);
-
-/* The trained parameters; *out NULL: all. The caller frees it. */
-int et_model_trained_group(const et_model *model, et_group **out, et_error *error);
-
-/* Samples of arrays as a source; y NULL: no labels. */
-int et_model_arrays(et_model *model, const void *x, const void *y, int64_t count,
-                    const et_batches_options *options, et_source **out, et_error *error);
 
 #endif
