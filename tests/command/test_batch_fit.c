@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "systems/training/batch_fit.h"
+#include "systems/training/training_private.h"
 
 typedef uint64_t need_fn(int64_t batch);
 

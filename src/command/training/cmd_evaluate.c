@@ -218,8 +218,7 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args,
         status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),
                                            error);
     if (!status)
-        status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
-                                  : et_evaluation_load_best(&evaluation, error);
+        status = et_evaluation_load(&evaluation, args->checkpoint, error);
     if (!status && more && more->opened)
         status = more->opened(more->payload, &evaluation, error);
     if (!status)

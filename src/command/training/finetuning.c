@@ -87,10 +87,7 @@ static int check(finetuning *f, et_error *error)
             "trainer.validation_interval is 0, but --mode %s needs validation; set an interval",
             args->mode_name);
     int status = find_source(f, error);
-    const char *own = et_arena_printf(f->arena, "%s/" ET_CHECKPOINT_FOLDER, args->model_dir);
-    if (!status && !own)
-        status = et_alloc_failed(error, 0, "a path");
-    if (!status && et_file_exists(own))
+    if (!status && et_file_exists_in(args->model_dir, ET_CHECKPOINT_FOLDER))
         status = et_fail(
             error, ET_EDENIED,
             "%s is a run; choose another --model-dir, in which each fine-tuning gets a directory",
@@ -153,9 +150,9 @@ static int wait_for_first(const finetuning *f, et_error *error)
 
 /* ---- one fine-tuning ---- */
 
-static const char *directory_of(const finetuning *f, et_arena *arena, int64_t step)
+static et_path directory_of(const finetuning *f, int64_t step)
 {
-    return et_arena_printf(arena, "%s/" PREFIX "%" PRId64, f->args->model_dir, step);
+    return et_path_print("%s/" PREFIX "%" PRId64, f->args->model_dir, step);
 }
 
 static bool is_first(const finetuning *f)
@@ -185,20 +182,17 @@ static int train_tuned(void *self, et_error *error)
     const finetuning *f = u->f;
     et_arena *arena = u->arena;
     et_experiment e;
-    const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
+    const et_path settings = et_path_print("%s/" ET_RUN_SETTINGS, f->args->model_dir);
     et_value *source = et_value_new(arena, ET_VALUE_STRING);
-    if (!settings || !source)
+    if (!source)
         return et_alloc_failed(error, 0, "settings");
     source->text = source->string = u->source;
-    int status = et_experiment_begin(&e, f->call->program, f->experiment.name, arena, error);
-    if (!status)
-        status = et_experiment_read_file(&e, settings, arena, error);
-    if (!status)
-        status =
-            et_experiment_assign(&e, ET_SETTINGS_SET, "task.init_checkpoint", source, arena, error);
-    if (!status)
-        status = et_train_settle(&e, error);
-    if (status)
+    int status;
+    if ((status = et_experiment_begin(&e, f->call->program, f->experiment.name, arena, error)) ||
+        (status = et_experiment_read_file(&e, settings.text, arena, error)) ||
+        (status = et_experiment_assign(&e, ET_SETTINGS_SET, "task.init_checkpoint", source, arena,
+                                       error)) ||
+        (status = et_train_settle(&e, error)))
         return status;
     et_train_job job = et_train_job_of(f->args);
     job.training.experiment = &e;
@@ -222,15 +216,6 @@ static int train(const finetuning *f, const char *directory, const char *path, e
                                       "interrupted between two runs; the same command resumes");
 }
 
-/* "/runs/tuned//" -> "tuned". */
-static const char *last_name(et_arena *arena, const char *path)
-{
-    char *copy = et_arena_strdup(arena, path);
-    for (size_t length = copy ? strlen(copy) : 0; length > 1 && copy[length - 1] == '/'; length--)
-        copy[length - 1] = 0;
-    return copy ? et_path_base(copy) : NULL;
-}
-
 /* Nested values under names with a slash. */
 static void flatten(et_value *to, const et_value *values, const char *prefix)
 {
@@ -251,7 +236,11 @@ static void flatten(et_value *to, const et_value *values, const char *prefix)
 static int keep_values(finetuning *f, int64_t step, const et_value *values, et_arena *arena,
                        et_error *error)
 {
-    const char *base = last_name(arena, f->args->model_dir);
+    /* "/runs/tuned//" -> "tuned". */
+    char *copy = et_arena_strdup(arena, f->args->model_dir);
+    for (size_t length = copy ? strlen(copy) : 0; length > 1 && copy[length - 1] == '/'; length--)
+        copy[length - 1] = 0;
+    const char *base = copy ? et_path_base(copy) : NULL;
     const char *prefix =
         base ? et_arena_printf(arena, "%s_%s", base, f->experiment.kind->name) : NULL;
     et_value *flat = et_value_dict(arena);
@@ -268,12 +257,10 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
 {
     et_value *values;
     et_evaluation shown = { .path = path, .step = step };
-    const char *log = et_arena_printf(arena, "%s/" ET_RUN_LOG, directory);
-    int status = log ? et_evaluation_log_find_last(&values, log, ET_LOGGED_VALIDATION, arena, error)
-                     : et_alloc_failed(error, 0, "a path");
-    if (!status)
-        status = keep_values(f, step, values, arena, error);
-    if (!status)
+    int status =
+        et_evaluation_log_find_last(&values, et_path_print("%s/" ET_RUN_LOG, directory).text,
+                                    ET_LOGGED_VALIDATION, arena, error);
+    if (!status && !(status = keep_values(f, step, values, arena, error)))
         status = et_evaluation_print(&shown, values, error);
     return status ? status : et_run_files_remove_checkpoints(directory, error);
 }
@@ -291,12 +278,11 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_error reason = ET_ERROR_INIT;
-    const char *directory = directory_of(f, &arena, step);
-    int status = directory ? train(f, directory, path, &arena, &reason)
-                           : et_alloc_failed(&reason, 0, "a path");
+    const et_path directory = directory_of(f, step);
+    int status = train(f, directory.text, path, &arena, &reason);
     bool gone = status == ET_ENOTFOUND && was_removed(f, path);
     if (!status && is_first(f))
-        status = finish(f, step, path, directory, &arena, &reason);
+        status = finish(f, step, path, directory.text, &arena, &reason);
     et_arena_release(&arena);
     f->since = et_clock_monotonic();
     if (!status)
@@ -310,7 +296,6 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
  * if its initial weights are gone. */
 static int64_t find_interrupted(const finetuning *f)
 {
-    et_arena arena = ET_ARENA_INIT;
     int64_t found = -1, at;
     DIR *stream = opendir(f->args->model_dir);
     for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
@@ -320,13 +305,11 @@ static int64_t find_interrupted(const finetuning *f)
         int64_t step = strtoll(item->d_name + strlen(PREFIX), &end, 10);
         if (*end || step <= f->log.last || (found >= 0 && step > found))
             continue;
-        const char *directory = directory_of(f, &arena, step);
-        if (directory && !et_run_files_step(directory, &at, NULL))
+        if (!et_run_files_step(directory_of(f, step).text, &at, NULL))
             found = step;
     }
     if (stream)
         closedir(stream);
-    et_arena_release(&arena);
     return found;
 }
 
@@ -364,29 +347,19 @@ static int finetune_all(finetuning *f, et_error *error)
     return status;
 }
 
-/* What is done may have been killed before its checkpoints were removed. */
-static int remove_done(const finetuning *f, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    if (f->log.last < 0)
-        return ET_OK;
-    const char *directory = directory_of(f, &arena, f->log.last);
-    int status = directory ? et_run_files_remove_checkpoints(directory, error)
-                           : et_alloc_failed(error, 0, "a path");
-    et_arena_release(&arena);
-    return status;
-}
-
 /* The directory is rank 0's; the others read there what it has written. */
 static int open_directory(finetuning *f, et_error *error)
 {
-    const char *directory = et_arena_printf(f->arena, "%s/eval", f->args->model_dir);
-    const char *path = et_arena_printf(f->arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
-    int status = directory && path ? et_evaluation_log_open(&f->log, directory, error)
-                                   : et_alloc_failed(error, 0, "a path");
-    if (!status)
-        status = et_experiment_write(&f->experiment, path, error);
-    return status ? status : remove_done(f, error);
+    const char *run = f->args->model_dir;
+    int status;
+    if ((status = et_evaluation_log_open(&f->log, et_path_print("%s/eval", run).text, error)) ||
+        (status = et_experiment_write(&f->experiment,
+                                      et_path_print("%s/" ET_RUN_SETTINGS, run).text, error)))
+        return status;
+    /* What is done may have been killed before its checkpoints were removed. */
+    return f->log.last < 0
+               ? ET_OK
+               : et_run_files_remove_checkpoints(directory_of(f, f->log.last).text, error);
 }
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)

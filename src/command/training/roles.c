@@ -1,16 +1,74 @@
-#include "command/training/roles.h"
+/* A master, workers and parameter servers, each a process of this program. */
+#include "command/training/training.h"
 
 #include <signal.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "command/command.h"
-#include "command/training/training.h"
+#include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
+#include "roles/cluster.h"
 #include "roles/job_server.h"
 
 #define PATIENCE 60.0
+
+/* What is for ranks alone, or for one process. */
+static int check_settings(const et_experiment *experiment, et_error *error)
+{
+    const et_runtime_options *runtime = &experiment->runtime;
+    if (runtime->sharded_optimizer)
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.sharded_optimizer: only for ranks (launch, mpirun); parameter "
+                       "servers always split the slots: leave it false");
+    if (runtime->data_shards > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.data_shards: %lld: only for ranks (launch, mpirun); with workers "
+                       "and parameter servers leave it at 1",
+                       (long long)runtime->data_shards);
+    return ET_OK;
+}
+
+static et_cluster_options options_of(const et_roles *roles, const et_runtime_options *runtime)
+{
+    return (et_cluster_options){ .config = roles->config,
+                                 .keys = &roles->keys,
+                                 .listen = roles->listen,
+                                 .gradients = runtime->gradients_per_update,
+                                 .max_staleness = runtime->max_staleness,
+                                 .synchronous = runtime->synchronous,
+                                 .waits = runtime->staleness_wait,
+                                 .predicts = runtime->weight_prediction,
+                                 .patience = runtime->peer_timeout,
+                                 .stop = &et_stop_requested };
+}
+
+/* Options of the cluster's tasks by the settings of a run. */
+static int settle_options(et_cluster_options *options, const et_roles *roles,
+                          const et_experiment *experiment, et_error *error)
+{
+    et_assert(options && roles && experiment->kind);
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_value *identity;
+    int status = check_settings(experiment, error);
+    if (!status)
+        status = et_experiment_identify(&identity, experiment, NULL, NULL, &arena, error);
+    if (!status)
+        et_json_print(&text, identity, 0);
+    *options = options_of(roles, &experiment->runtime);
+    options->fingerprint = et_checksum(et_strbuf_text(&text), text.length);
+    if (!status && text.failed)
+        status = et_alloc_failed(error, 0, "settings");
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}
 
 /* What a worker or a server opens; closed in reverse. */
 typedef struct parts {
@@ -29,12 +87,11 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
     et_experiment *e = &p->experiment;
     et_optimization_options *optimization = &e->trainer.optimizer_config;
     int status = et_experiment_open_run(e, call->program, args->model_dir, &p->arena, error);
-    if (!status)
-        status =
-            et_optimization_end_with_run(optimization, e->trainer.train_steps, &p->arena, error);
-    if (status)
+    if (status || (status = et_optimization_end_with_run(optimization, e->trainer.train_steps,
+                                                         &p->arena, error)))
         return status;
-    optimization->learning_rate.run.gradients = et_roles_batches(roles, e);
+    const et_cluster_options cluster = options_of(roles, &e->runtime);
+    optimization->learning_rate.run.gradients = et_cluster_gradients(&cluster);
     bool bfloat16 = et_experiment_resolve_precision(e);
     status = et_device_open(&p->device, error);
     if (!status)
@@ -75,11 +132,8 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
                                    .stop = &et_stop_requested };
     signal(SIGINT, SIG_IGN);
     int status = et_cluster_wait(&options, error);
-    if (!status)
-        status = open_parts(&p, call, args, roles, error);
-    if (!status)
-        status = et_roles_options(&options, roles, &p.experiment, error);
-    if (!status)
+    if (!status && !(status = open_parts(&p, call, args, roles, error)) &&
+        !(status = settle_options(&options, roles, &p.experiment, error)))
         status = task->role == ET_JOB_WORKER ? et_cluster_work(p.trainer, &options, error)
                                              : et_cluster_serve(p.trainer, &options, error);
     et_task_trainer_close(p.trainer);
@@ -99,9 +153,12 @@ typedef struct master {
     et_cluster_options options;
 } master;
 
+/* Batches of an update for each of one process. */
 static int64_t master_batches(const et_training_cluster *self, const et_experiment *experiment)
 {
-    return et_roles_batches(((const master *)(const void *)self)->roles, experiment);
+    const master *m = (const master *)(const void *)self;
+    const et_cluster_options options = options_of(m->roles, &experiment->runtime);
+    return et_cluster_gradients(&options);
 }
 
 static int open_master(et_training_cluster *self, et_trainer **out, et_task_trainer *single,
@@ -109,7 +166,7 @@ static int open_master(et_training_cluster *self, et_trainer **out, et_task_trai
                        et_error *error)
 {
     master *m = (master *)(void *)self;
-    int status = et_roles_options(&m->options, m->roles, experiment, error);
+    int status = settle_options(&m->options, m->roles, experiment, error);
     m->options.listener = progress;
     m->options.tell = et_show_line;
     return status ? status : et_cluster_trainer_open(out, single, &m->options, steps, error);
@@ -137,45 +194,6 @@ static int be_local(void *self, et_roles *task, et_error *error)
     return be_task(l->call, l->args, task, error);
 }
 
-static int train_locally(const et_call *call, const et_train_args *args, et_error *error)
-{
-    local self = { call, args };
-    const et_local_cluster setup = {
-        .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
-    };
-    return et_local_cluster_run(&setup, error);
-}
-
-static int train_by_environment(const et_call *call, const et_train_args *args, et_roles *roles,
-                                et_error *error)
-{
-    int status = et_job_keys_read(&roles->keys, roles->config, args->keys, "--keys", error);
-    return status ? status : be_task(call, args, roles, error);
-}
-
-static int choose(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
-{
-    bool cluster = et_job_config_distributed(roles->config);
-    int status;
-    if (cluster && args->distributed)
-        status = et_fail(error, ET_EUSAGE,
-                         "--distributed starts a cluster, but " ET_JOB_CONFIG_VARIABLE
-                         " names one as well; remove one of them");
-    else if (!cluster && args->keys)
-        status =
-            et_fail(error, ET_EUSAGE, "--keys: only with a cluster in " ET_JOB_CONFIG_VARIABLE);
-    else if ((cluster || args->distributed) && args->dry_run)
-        status =
-            et_fail(error, ET_EUSAGE, "--dry-run: only for one process; try without the cluster");
-    else if (args->distributed)
-        status = train_locally(call, args, error);
-    else if (cluster)
-        status = train_by_environment(call, args, roles, error);
-    else
-        status = et_train(call, args, NULL, error);
-    return status;
-}
-
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
 {
     et_assert(args->mode != ET_MODE_EVAL && args->mode != ET_MODE_CONTINUOUS_EVAL);
@@ -183,14 +201,33 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
     int status = et_job_config_environment(&roles.config, error);
     if (status)
         return status;
-    bool by_roles = et_job_config_distributed(roles.config) || args->distributed;
+    const bool cluster = et_job_config_distributed(roles.config);
+    const bool by_roles = cluster || args->distributed;
+    local self = { call, args };
+    const et_local_cluster setup = {
+        .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
+    };
     if (by_roles && (et_comm_by_launch() || et_comm_by_mpi()))
         status = et_fail(error, ET_EUSAGE,
                          "this process is both a rank (launch, mpirun) and a task of a cluster "
                          "(%s); use one of the two",
                          args->distributed ? "--distributed" : ET_JOB_CONFIG_VARIABLE);
-    if (!status)
-        status = choose(call, args, &roles, error);
+    else if (cluster && args->distributed)
+        status = et_fail(error, ET_EUSAGE,
+                         "--distributed starts a cluster, but " ET_JOB_CONFIG_VARIABLE
+                         " names one as well; remove one of them");
+    else if (!cluster && args->keys)
+        status =
+            et_fail(error, ET_EUSAGE, "--keys: only with a cluster in " ET_JOB_CONFIG_VARIABLE);
+    else if (by_roles && args->dry_run)
+        status =
+            et_fail(error, ET_EUSAGE, "--dry-run: only for one process; try without the cluster");
+    else if (args->distributed)
+        status = et_local_cluster_run(&setup, error);
+    else if (!cluster)
+        status = et_train(call, args, NULL, error);
+    else if (!(status = et_job_keys_read(&roles.keys, roles.config, args->keys, "--keys", error)))
+        status = be_task(call, args, &roles, error);
     et_job_config_free(roles.config);
     return status;
 }

@@ -90,15 +90,6 @@ int et_dry_run_tell_complete(bool json, et_error *error)
 
 /* ---- a training ---- */
 
-typedef struct running {
-    const et_train_job *job;
-    const et_call *call;
-    et_training_options training;
-    et_profiling profiling;
-    et_quiet_log log;
-    bool first; /* rank 0, which alone prints */
-} running;
-
 void et_train_limit_time(double ends)
 {
     const double left = fmax(ends - et_clock_monotonic(), 1e-6), whole = floor(left);
@@ -134,105 +125,93 @@ et_train_job et_train_job_of(const et_train_args *args)
 /* The profile may go into the run's directory, next to the run's files. */
 static int check_profile(void *self, et_error *error)
 {
-    running *r = self;
-    const et_experiment *e = r->training.experiment;
-    et_outputs outputs = { .program = e->program, .run = r->training.model_dir };
-    for (size_t i = 0; i < r->job->inputs.count; i++)
-        et_outputs_read(&outputs, r->job->inputs.items[i]);
+    et_train_job *job = self;
+    const et_experiment *e = job->training.experiment;
+    et_outputs outputs = { .program = e->program, .run = job->training.model_dir };
+    for (size_t i = 0; i < job->inputs.count; i++)
+        et_outputs_read(&outputs, job->inputs.items[i]);
     et_outputs_read_settings(&outputs, e->kind, e->task);
-    int status = et_profiling_check(&r->profiling, &outputs, error);
+    int status = et_profiling_check(&job->profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;
 }
 
 static void opened(void *self)
 {
-    const running *r = self;
-    et_signals_catch(et_progress_eraser(r->training.progress), !r->first);
+    const et_training_options *o = &((const et_train_job *)self)->training;
+    et_signals_catch(et_progress_eraser(o->progress), et_comm_rank(o->comm) != 0);
 }
 
 static void follow(void *self, const et_showing *showing, et_progress *progress)
 {
-    const et_train_job *job = ((const running *)self)->job;
-    job->follow(job->follower, showing, progress);
+    const et_train_job *job = self;
+    if (job->follow)
+        job->follow(job->follower, showing, progress);
 }
 
-/* The bar, which chooses by itself between a terminal and a log file, and the library's log. */
-static int open_telling(running *r, et_error *error)
+/* The bar, which chooses by itself between a terminal and a log file, and the library's log. Until
+ * the run is open there is nothing to save, so signals say that and end the process; afterwards
+ * they ask the run to save and stop. Rank 0 alone prints. */
+static int run(const et_call *call, et_train_job *job, et_error *error)
 {
-    const et_train_job *job = r->job;
+    et_training_options *o = &job->training;
+    et_dry_run_results tried = { .each = NULL };
+    const bool first = !et_comm_rank(o->comm), silent = job->quiet && !job->counted;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    const bool silent = job->quiet && !job->counted;
-    options.fd = silent || !r->first ? -1 : STDERR_FILENO;
+    options.fd = silent || !first ? -1 : STDERR_FILENO;
     options.mute = job->quiet && !silent;
     options.rows = !job->dry_run;
-    int status = et_progress_open(&r->training.progress, &options, error);
+    int status = et_progress_open(&o->progress, &options, error);
     if (status)
         return status;
-    r->log = (et_quiet_log){ r->call->program, r->training.progress, job->reported, options.mute };
+    job->log = (et_quiet_log){ call->program, o->progress, job->reported, options.mute };
     if (job->quiet)
-        et_show_log_quietly(&r->log);
+        et_show_log_quietly(&job->log);
     else
-        et_show_log_on(r->call->program, r->training.progress);
-    return ET_OK;
-}
-
-/* Until the run is open there is nothing to save, so signals say that and end the process;
- * afterwards they ask the run to save and stop. */
-static int run(running *r, et_error *error)
-{
-    const et_train_job *job = r->job;
-    et_training_options *o = &r->training;
-    et_dry_run_results tried = { .each = NULL };
-    r->first = !et_comm_rank(o->comm);
-    int status = open_telling(r, error);
-    if (status)
-        return status;
-    if (r->first)
-        r->profiling = job->profiling;
-    r->profiling.listener = o->progress;
-    r->profiling.tell = et_show_line;
-    o->profiling = &r->profiling;
-    o->call = r->call;
+        et_show_log_on(call->program, o->progress);
+    if (!first)
+        job->profiling = (et_profiling){ .path = NULL };
+    job->profiling.listener = o->progress;
+    job->profiling.tell = et_show_line;
+    o->profiling = &job->profiling;
+    o->call = call;
     o->counted = job->counted;
     o->stop = &et_stop_requested;
     o->save = &et_save_requested;
     o->limit = &et_limit_reached;
-    o->self = r;
+    o->self = job;
     o->check = check_profile;
     o->opened = opened;
-    o->follow = job->follow ? follow : NULL;
+    o->follow = follow;
     o->lost = et_report_lost_files;
     o->prepared = job->share;
-    if (job->dry_run) {
-        o->tried = &tried;
+    o->tried = job->dry_run ? &tried : NULL;
+    if (job->dry_run)
         et_signals_catch_stops();
-    } else {
-        et_leave_on_signals(r->first ? ET_RUN_NOT_BEGUN : "");
-    }
+    else
+        et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
     status = et_training_run(o, error);
-    et_show_log_on(r->call->program, NULL);
+    et_show_log_on(call->program, NULL);
     et_progress_close(o->progress);
     if (!status && job->dry_run && job->share)
         job->share->seconds = tried.all.pace.seconds * (double)(tried.all.left * job->share->times);
-    if (!status && job->dry_run && r->first)
+    if (!status && job->dry_run && first)
         status = (job->json ? print_json : print)(&tried, job->share, error);
     et_free(tried.each);
     return status;
 }
 
-int et_train_run(const et_call *call, const et_train_job *job, et_error *error)
+int et_train_run(const et_call *call, et_train_job *job, et_error *error)
 {
-    running r = { .job = job, .call = call, .training = job->training };
-    const bool own = !r.training.comm;
+    et_training_options *o = &job->training;
+    const bool own = !o->comm;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    et_train_limit_time(r.training.ends);
-    int status =
-        own ? et_ranks_open(&r.training.comm, &r.training.experiment->runtime, error) : ET_OK;
+    et_train_limit_time(o->ends);
+    int status = own ? et_ranks_open(&o->comm, &o->experiment->runtime, error) : ET_OK;
     if (!status)
-        status = run(&r, error);
+        status = run(call, job, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
-    return own ? et_ranks_leave(r.training.comm, call->program, status, error) : status;
+    return own ? et_ranks_leave(o->comm, call->program, status, error) : status;
 }
 
 int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,

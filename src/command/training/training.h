@@ -33,6 +33,7 @@ typedef struct et_train_job {
     /* After each step; NULL: nothing. */
     void (*follow)(void *follower, const et_showing *showing, et_progress *progress);
     void *follower;
+    et_quiet_log log; /* while it runs */
 } et_train_job;
 
 /* By the command line, without settings. */
@@ -41,11 +42,15 @@ et_train_job et_train_job_of(const et_train_args *args);
 /* Trains a new or an existing run, and prints messages to standard error. ET_EINTERRUPTED: stopped
  * on request, and saved. Signals are handled once the run is open. Without job->training.comm,
  * ranks are opened by the environment, and all leave at the end. */
-int et_train_run(const et_call *call, const et_train_job *job, et_error *error);
+int et_train_run(const et_call *call, et_train_job *job, et_error *error);
 
 /* The training of a command line. cluster: of its master; NULL: none. */
 int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
              et_error *error);
+
+/* The same by the roles of a cluster (roles.c): TF_CONFIG decides the role of this process;
+ * --distributed starts all roles on this machine. Without both one process or ranks train. */
+int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
 
 /* Sends SIGALRM to the process at a monotonic time, or at once if this time has passed; ends 0:
  * never. Ends with the next training of the process. */

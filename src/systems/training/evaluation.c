@@ -38,9 +38,8 @@ static int open_trainer(et_evaluation *e, const char *directory, et_error *error
                                         .comm = e->comm,
                                         .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
-    if (!status)
-        status = et_learner_open(&e->learner, e->task, e->device, e->params, &options, error);
-    return status;
+    return status ? status
+                  : et_learner_open(&e->learner, e->task, e->device, e->params, &options, error);
 }
 
 /* The data are not in an export, and the paths of the run's may be another machine's. */
@@ -66,14 +65,9 @@ static int open_alone(et_evaluation *e, et_error *error)
     const bool file = !status && et_artifact_is_file(&e->artifact);
     e->arena = et_arena_new();
     if (!status && !e->arena)
-        status = et_alloc_failed(error, 0, "an evaluation");
-    if (!status)
-        status = et_artifact_identity(&e->artifact, &e->newest, e->arena, error);
-    if (!status)
-        status = et_device_open(&e->device, error);
-    if (!status)
-        status = et_params_new(&e->params, error);
-    if (status)
+        return et_alloc_failed(error, 0, "an evaluation");
+    if (status || (status = et_artifact_identity(&e->artifact, &e->newest, e->arena, error)) ||
+        (status = et_device_open(&e->device, error)) || (status = et_params_new(&e->params, error)))
         return status;
     return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
 }
@@ -115,10 +109,10 @@ static int check_loaded(void *payload, const et_artifact_weights *load, et_error
     return status;
 }
 
-/* name NULL: an export's own, or the best. Identities are a few values each; what is kept of them
- * is freed with each load. */
-static int load_trained(et_evaluation *e, const char *name, et_error *error)
+/* Identities are a few values each; what is kept of them is freed with each load. */
+int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
+    et_assert(e->task && e->params);
     et_arena arena = ET_ARENA_INIT;
     et_artifact_weights load = { .artifact = &e->artifact,
                                  .params = e->params,
@@ -131,24 +125,7 @@ static int load_trained(et_evaluation *e, const char *name, et_error *error)
     et_free(e->path);
     e->path = load.checkpoint;
     et_arena_release(&arena);
-    return status;
-}
-
-static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
-{
     return et_ranks_compare_loaded(e->comm, status, e->model_dir, e->path, e->step, error);
-}
-
-int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
-{
-    et_assert(e->task && e->params);
-    return agree_on_loaded(e, load_trained(e, name ? name : ET_CHECKPOINT_NEWEST, error), error);
-}
-
-int et_evaluation_load_best(et_evaluation *e, et_error *error)
-{
-    et_assert(e->task && e->params);
-    return agree_on_loaded(e, load_trained(e, NULL, error), error);
 }
 
 /* ---- values ---- */

@@ -3,7 +3,7 @@
  *
  *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
  *     et_evaluation_open(&evaluation, &error);            task, data, parameters
- *     et_evaluation_load(&evaluation, NULL, &error);      weights: the newest checkpoint's
+ *     et_evaluation_load(&evaluation, NULL, &error);      weights: the best checkpoint's
  *     et_evaluation_run(&evaluation, logs, &error);       logs: a dict
  *     et_evaluation_close(&evaluation);                   also if it was not opened
  */
@@ -39,13 +39,10 @@ typedef struct et_evaluation {
 /* ET_ECONFIG: the settings name no validation data. */
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
 
-/* Loads the weights of a run's checkpoint (et_checkpoint_named; name NULL: the newest), and checks
- * that they belong to the settings. */
+/* Loads the weights of a run's checkpoint (et_checkpoint_named), and checks that they belong to the
+ * settings. name NULL: those of an export, or of the best checkpoint. If the best checkpoint cannot
+ * be loaded, it warns and loads the newest. */
 int et_evaluation_load(et_evaluation *evaluation, const char *name, et_error *error);
-
-/* Loads the weights of an export, or of the best checkpoint. If the best checkpoint cannot be
- * loaded, it warns and loads the newest. */
-int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
 
 /* Adds the values to logs. */
 int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error);

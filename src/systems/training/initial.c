@@ -50,21 +50,18 @@ static int classify_init(const char *path, bool *whole, et_error *error)
 static int find_in(et_initial *initial, et_arena *arena, et_error *error)
 {
     char *path = NULL;
-    const char *exported = et_arena_printf(arena, "%s/" ET_ARTIFACT_WEIGHTS, initial->run);
-    int status = exported ? ET_OK : et_alloc_failed(error, 0, "a path");
-    if (!status && et_file_exists(exported)) {
-        initial->checkpoint = exported;
-        return ET_OK;
+    const char *name = "/" ET_ARTIFACT_WEIGHTS;
+    if (!et_file_exists_in(initial->run, ET_ARTIFACT_WEIGHTS)) {
+        /* Not the file itself: a run that is at work replaces it. */
+        const bool best = !et_checkpoint_best(&path, initial->run, NULL);
+        int status = best ? ET_OK : et_checkpoint_newest(&path, initial->run, error);
+        et_free(path);
+        if (status)
+            return status;
+        name = best ? "/" ET_CHECKPOINT_BEST : "";
     }
-    /* Not the file itself: a run that is at work replaces it. */
-    bool best = !status && !et_checkpoint_best(&path, initial->run, NULL);
-    if (!status && !best)
-        status = et_checkpoint_newest(&path, initial->run, error);
-    if (!status)
-        initial->checkpoint =
-            et_arena_printf(arena, best ? "%s/" ET_CHECKPOINT_BEST : "%s", initial->run);
-    et_free(path);
-    return status || initial->checkpoint ? status : et_alloc_failed(error, 0, "a path");
+    initial->checkpoint = et_arena_printf(arena, "%s%s", initial->run, name);
+    return initial->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 
 int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
@@ -115,24 +112,20 @@ static int open_model(const et_initial *initial, et_experiment *experiment,
                : et_experiment_open_run(experiment, program, initial->run, arena, error);
 }
 
-/* One that is not at its end has settings of its own training. */
-static bool is_finished(const et_initial *initial, const et_experiment *experiment)
-{
-    const int64_t last = et_trainer_last_step(&experiment->trainer);
-    int64_t step;
-    return initial->foreign || !last || et_run_files_step(initial->run, &step, NULL) ||
-           step >= last;
-}
-
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error)
 {
+    int64_t step;
     et_assert(initial->run);
     initial->settings = true;
     int status = open_model(initial, experiment, program, arena, error);
-    return status || !is_finished(initial, experiment)
-               ? status
-               : et_recipe_begin_finetuning(experiment, arena, error);
+    if (status)
+        return status;
+    /* A run that is not at its end has settings of its own training. */
+    const int64_t last = et_trainer_last_step(&experiment->trainer);
+    const bool finished =
+        initial->foreign || !last || et_run_files_step(initial->run, &step, NULL) || step >= last;
+    return finished ? et_recipe_begin_finetuning(experiment, arena, error) : ET_OK;
 }
 
 static int assign(const et_initial *initial, et_experiment *experiment, const char *path,
@@ -167,38 +160,30 @@ static int take_settings(const et_initial *initial, et_experiment *experiment,
     return status;
 }
 
-/* The files themselves may be gone: the run has its copies. */
-static int drop_kept(const et_initial *initial, et_experiment *experiment, et_arena *arena,
-                     et_error *error)
-{
-    const bool has_copies = initial->settings && !initial->foreign;
-    const char *const *path = has_copies ? experiment->kind->kept : NULL;
-    int status = ET_OK;
-    for (; path && *path && !status; path++)
-        status = assign(initial, experiment, *path, NULL, arena, error);
-    return status;
-}
-
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
     const char *model = initial->run;
+    const et_task_kind *kind = experiment->kind;
+    const bool has_copies = initial->settings && !initial->foreign;
     et_experiment other = { .kind = NULL };
     if (!initial->from)
         return ET_OK;
     /* Weights alone do not say what they are of. */
     int status = model ? open_model(initial, &other, experiment->program, arena, error) : ET_OK;
-    if (!status && model && other.kind != experiment->kind)
-        status =
-            et_fail(error, ET_ECONFIG, "%s: %s is a %s of %s, a task of %s, and %s is one of %s",
-                    initial->option, model, et_directory_exists(model) ? "run" : "model",
-                    other.name, other.kind->name, experiment->name, experiment->kind->name);
-    if (!status && model)
+    if (status)
+        return status;
+    if (model && other.kind != kind)
+        return et_fail(error, ET_ECONFIG, "%s: %s is a %s of %s, a task of %s, and %s is one of %s",
+                       initial->option, model, et_directory_exists(model) ? "run" : "model",
+                       other.name, other.kind->name, experiment->name, kind->name);
+    if (model)
         status = take_settings(initial, experiment, &other, arena, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(initial, experiment, "task.init_pattern", NULL, arena, error);
-    if (!status)
-        status = drop_kept(initial, experiment, arena, error);
+    /* The files themselves may be gone: the run has its copies. */
+    for (const char *const *path = has_copies ? kind->kept : NULL; path && *path && !status; path++)
+        status = assign(initial, experiment, *path, NULL, arena, error);
     initial->unset = !has_setting(experiment, "init_checkpoint");
     return status || initial->unset ? status
                                     : assign(initial, experiment, "task.init_checkpoint",

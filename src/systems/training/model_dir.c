@@ -206,14 +206,6 @@ void et_model_dir_abandon(void)
         nanosleep(&pause, NULL);
 }
 
-static void sweep_folder(const char *directory, const char *name)
-{
-    char *path = et_path_join(directory, name);
-    if (path)
-        et_manifest_sweep(path);
-    et_free(path);
-}
-
 /* A folder of another run, in which one of its tasks keeps its files. */
 static int check_member(const char *path, et_error *error)
 {
@@ -229,29 +221,22 @@ static int check_member(const char *path, et_error *error)
     return status;
 }
 
-/* A file that a new run would replace, or that would hide its results; NULL: none. Owned. */
-static int find_leftover(char **out, const char *path, et_error *error)
+/* A file that a new run would replace, or that would hide its results; "": none. */
+static int find_leftover(et_path *out, const char *path, et_error *error)
 {
     static const char *const names[] = { ET_ARTIFACT_WEIGHTS, ET_RUN_LOG };
+    const et_path folder = et_path_of(path, ET_CHECKPOINT_BEST);
     et_manifest best = { 0 };
-    char *folder = et_path_join(path, ET_CHECKPOINT_BEST);
-    int status = folder ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
-    *out = NULL;
-    if (!status && et_file_exists(folder))
-        status = et_manifest_rebuild(&best, folder, ET_CHECKPOINT_BEST_PREFIX, error);
-    if (!status && best.count) {
-        *out = et_path_join(folder, best.entries[0].file);
-        status = *out ? ET_OK : et_alloc_failed(error, strlen(folder), "a path");
-    }
-    for (size_t i = 0; !status && !*out && i < sizeof names / sizeof names[0]; i++) {
-        if (!et_file_exists_in(path, names[i]))
-            continue;
-        *out = et_path_join(path, names[i]);
-        if (!*out)
-            status = et_alloc_failed(error, strlen(path), "a path");
-    }
+    int status = et_file_exists(folder.text)
+                     ? et_manifest_rebuild(&best, folder.text, ET_CHECKPOINT_BEST_PREFIX, error)
+                     : ET_OK;
+    out->text[0] = 0;
+    if (!status && best.count)
+        *out = et_path_of(folder.text, best.entries[0].file);
+    for (size_t i = 0; !status && !out->text[0] && i < sizeof names / sizeof names[0]; i++)
+        if (et_file_exists_in(path, names[i]))
+            *out = et_path_of(path, names[i]);
     et_manifest_release(&best);
-    et_free(folder);
     return status;
 }
 
@@ -259,18 +244,17 @@ static int find_leftover(char **out, const char *path, et_error *error)
  * folder come from an export, a partial copy of a run, or another program. */
 static int check_leftovers(const char *path, et_error *error)
 {
-    char *folder = et_path_join(path, ET_CHECKPOINT_FOLDER), *left = NULL;
-    int status = folder ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
-    if (!status && !et_file_exists(folder))
-        status = find_leftover(&left, path, error);
-    if (left)
-        status = et_fail(error, ET_EDENIED,
+    const et_path folder = et_path_of(path, ET_CHECKPOINT_FOLDER);
+    et_path left;
+    if (et_file_exists(folder.text))
+        return ET_OK;
+    int status = find_leftover(&left, path, error);
+    return status || !left.text[0]
+               ? status
+               : et_fail(error, ET_EDENIED,
                          "%s exists, but has no %s to resume from: choose a new directory (--init "
                          "%s begins with its weights)",
-                         left, folder, path);
-    et_free(left);
-    et_free(folder);
-    return status;
+                         left.text, folder.text, path);
 }
 
 static int check_foreign(const et_task_kind *kind, const char *path, et_error *error)
@@ -296,9 +280,7 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
                        "or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
     int status = check_member(path, error);
-    if (!status)
-        status = check_leftovers(path, error);
-    if (!status)
+    if (!status && !(status = check_leftovers(path, error)))
         status = check_foreign(kind, path, error);
     char *part = status ? NULL : et_strdup(path);
     if (!part)
@@ -318,10 +300,10 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
         /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
         char name[ET_RUN_FILE_NAME];
         et_run_file file;
-        sweep_folder(path, ".");
+        et_manifest_sweep(et_path_of(path, ".").text);
         for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
             if (file.what & ET_RUN_FOLDER)
-                sweep_folder(path, file.name);
+                et_manifest_sweep(et_path_of(path, file.name).text);
     } else
         et_model_dir_close(dir, status != ET_EBUSY);
     return status;

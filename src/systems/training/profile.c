@@ -126,29 +126,25 @@ int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
     return ET_OK;
 }
 
-/* What is left to write once the work is over. */
-static void finish(et_profiling *p, int run)
-{
-    /* The window may still be open: what there is becomes the profile. */
-    et_trace_stop(p->trace);
-    et_trace_facts facts = et_trace_facts_of(p->trace);
-    if (facts.end > facts.begin)
-        p->status = write_all(p, &p->error);
-    else if (!run || run == ET_EINTERRUPTED)
-        et_log(ET_LOG_WARNING,
-               "--profile: none of the chosen steps was done; Etude does not write %s", p->path);
-    if (p->status && run)
-        et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
-}
-
 /* run: the status of the work itself, which goes before that of writing. */
 int et_profiling_close(et_profiling *p, int run, et_error *error)
 {
     sane(p);
     if (!p->trace)
         return ET_OK;
-    if (!p->written)
-        finish(p, run);
+    if (!p->written) {
+        /* The window may still be open: what there is becomes the profile. */
+        et_trace_stop(p->trace);
+        et_trace_facts facts = et_trace_facts_of(p->trace);
+        if (facts.end > facts.begin)
+            p->status = write_all(p, &p->error);
+        else if (!run || run == ET_EINTERRUPTED)
+            et_log(ET_LOG_WARNING,
+                   "--profile: none of the chosen steps was done; Etude does not write %s",
+                   p->path);
+        if (p->status && run)
+            et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
+    }
     return p->status && !run ? et_fail(error, p->status, "--profile: %s", p->error.text) : ET_OK;
 }
 

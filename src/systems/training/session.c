@@ -43,7 +43,7 @@ static void append_lines(et_strbuf *out, const char *text)
 
 static void write_lines(et_session *s, const et_strbuf *lines, bool first)
 {
-    int failed = et_run_messages_write(s->log, lines, first);
+    int failed = et_run_messages_write(s->log.text, lines, first);
     if (failed && !s->lost)
         s->lost = failed;
 }
@@ -52,7 +52,7 @@ static void write_lines(et_session *s, const et_strbuf *lines, bool first)
 static void take_line(void *self, const char *text)
 {
     et_session *s = self;
-    if (!s->log) {
+    if (!*s->log.text) {
         append_lines(&s->kept, text);
         return;
     }
@@ -102,8 +102,7 @@ static void name_cpu(char *name, size_t size)
 static const et_value *last_session(const char *model_dir, et_arena *arena)
 {
     et_value *tree = NULL;
-    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SESSIONS, model_dir);
-    if (!path || et_json_read(&tree, arena, path, INFO_MAX, NULL))
+    if (et_json_read(&tree, arena, et_path_of(model_dir, ET_RUN_SESSIONS).text, INFO_MAX, NULL))
         return NULL;
     const et_value *all = et_value_get(tree, "sessions");
     const et_value *last = all && all->kind == ET_VALUE_LIST ? all->last : NULL;
@@ -172,17 +171,17 @@ static et_value *read_sessions(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
     et_value *list;
-    if (!et_file_exists(s->info)) {
+    if (!et_file_exists(s->info.text)) {
         s->tree = et_value_dict(s->arena);
         et_value_set_string(s->tree, "format", ET_SESSION_FORMAT);
         return et_value_set_list(s->tree, "sessions");
     }
-    int status = et_json_read(&s->tree, s->arena, s->info, INFO_MAX, &reason);
+    int status = et_json_read(&s->tree, s->arena, s->info.text, INFO_MAX, &reason);
     list = status ? NULL : et_value_get(s->tree, "sessions");
     if (list && list->kind == ET_VALUE_LIST)
         return list;
     et_log(ET_LOG_WARNING, "%s%s; Etude does not record sessions until you move this file away",
-           status ? reason.text : s->info, status ? "" : " is not a list of sessions");
+           status ? reason.text : s->info.text, status ? "" : " is not a list of sessions");
     s->tree = NULL;
     return NULL;
 }
@@ -190,7 +189,7 @@ static et_value *read_sessions(et_session *s)
 static void write_info(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
-    if (s->own && et_json_write(s->info, s->tree, 2, "\n", &reason))
+    if (s->own && et_json_write(s->info.text, s->tree, 2, "\n", &reason))
         et_log(ET_LOG_WARNING, "%s; training continues without this file", reason.text);
 }
 
@@ -249,12 +248,12 @@ static void prepare_report(et_session *s)
         between = at + sizeof ended - 1;
     for (char *at = between; at && (at = strstr(at, said)); at++)
         behind = at + sizeof said - 1;
-    const char *temporary = et_arena_printf(s->arena, "%s.%ld", s->info, (long)getpid());
+    const char *temporary = et_arena_printf(s->arena, "%s.%ld", s->info.text, (long)getpid());
     if (!behind || !temporary)
         return;
     /* The time replaces the 0; the message's final quote follows. */
     s->lost_file = (et_lost_report){
-        .path = s->info,
+        .path = s->info.text,
         .temporary = temporary,
         .before = et_arena_printf(s->arena, "%.*s", (int)(between - before), before),
         .between = et_arena_printf(s->arena, "%.*s", (int)(behind - between - 1), between + 1),
@@ -347,9 +346,9 @@ static void *write_begin(void *self)
 /* Opened, or not; begun, or not: then it has a place for its lines. */
 static void sane(const et_session *s)
 {
-    et_assert(s->progress || (!s->log && !s->writes));
-    et_assert(!s->log || (s->info && s->call && s->model_dir));
-    et_assert(s->log || !s->writes);
+    et_assert(s->progress || (!*s->log.text && !s->writes));
+    et_assert(!*s->log.text || (s->call && s->model_dir));
+    et_assert(*s->log.text || !s->writes);
     et_assert(s->lost >= 0);
     et_assert(s->facts.first_step >= 0 && s->facts.threads >= 0);
 }
@@ -358,17 +357,12 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
                       const et_session_facts *facts)
 {
     sane(s);
-    et_assert(s->progress && !s->log);
+    et_assert(s->progress && !*s->log.text);
     et_assert(facts->first_step >= 0 && facts->threads >= 1);
     s->call = call;
     s->model_dir = model_dir;
     s->facts = *facts;
-    s->info = et_path_join(model_dir, ET_RUN_SESSIONS);
-    char *log = et_path_join(model_dir, ET_RUN_MESSAGES);
-    if (!s->info || !log) {
-        et_free(log);
-        return;
-    }
+    s->info = et_path_of(model_dir, ET_RUN_SESSIONS);
     et_strbuf lines = ET_STRBUF_INIT;
     /* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept
      * since it was opened. */
@@ -384,7 +378,7 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     et_run_messages_print(&lines, et_strbuf_text(&line), s->opened);
     et_strbuf_release(&line);
     et_strbuf_append(&lines, et_strbuf_text(&s->kept));
-    s->log = log;
+    s->log = et_path_of(model_dir, ET_RUN_MESSAGES);
     write_lines(s, &lines, true);
     et_strbuf_release(&lines);
     s->writes = !et_thread_start(&s->writer, write_begin, s, NULL);
@@ -400,7 +394,7 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
         et_thread_join(s->writer);
     if (s->report_lost)
         s->report_lost(NULL);
-    if (s->progress && s->log) {
+    if (s->progress && *s->log.text) {
         if (status)
             et_progress_record(s->progress, error->text);
         et_value_set_int(s->own, ET_SESSION_STEPS, steps);
@@ -411,7 +405,7 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
             et_value_set_string(s->own, "error", error->text);
         write_info(s);
         if (s->lost)
-            et_log(ET_LOG_WARNING, "%s: cannot write lines: %s", s->log, strerror(s->lost));
+            et_log(ET_LOG_WARNING, "%s: cannot write lines: %s", s->log.text, strerror(s->lost));
     }
     if (s->progress)
         et_progress_copy_to(s->progress, NULL, NULL);
@@ -420,8 +414,6 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
         cannot_show(&reason);
     et_strbuf_release(&s->kept);
     et_arena_free(s->arena);
-    et_free(s->log);
-    et_free(s->info);
     *s = (et_session)ET_SESSION_INIT;
 }
 
@@ -451,8 +443,8 @@ bool et_session_works(const char *model_dir)
     char *locks = NULL, *holder = NULL;
     size_t length;
     bool works = false;
-    char *path = et_path_join(model_dir, ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK);
-    if (path && !stat(path, &info) && !et_file_read(&holder, &length, path, 64, NULL) &&
+    const et_path path = et_path_of(model_dir, ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK);
+    if (!stat(path.text, &info) && !et_file_read(&holder, &length, path.text, 64, NULL) &&
         !et_file_read(&locks, &length, "/proc/locks", LOCKS_MAX, NULL))
         for (const char *at = locks; at && *at && !works; at = strchr(at, '\n')) {
             at += *at == '\n';
@@ -460,6 +452,5 @@ bool et_session_works(const char *model_dir)
         }
     et_free(locks);
     et_free(holder);
-    et_free(path);
     return works;
 }

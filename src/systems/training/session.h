@@ -22,6 +22,7 @@
 
 #include <etude/command.h>
 
+#include "base/files/file.h"
 #include "base/text/strbuf.h"
 
 /* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first. With more
@@ -69,7 +70,7 @@ typedef struct et_session {
     /* Gets lost_file, borrowed until the next call, and at the end NULL; NULL: there is no handler
      */
     void (*report_lost)(const et_lost_report *report);
-    char *log, *info;    /* paths; NULL: not begun */
+    et_path log, info;   /* log "": not begun */
     et_strbuf kept;      /* lines of before */
     time_t opened;       /* earliest time of its lines */
     int lost;            /* errno of the first line that could not be written; 0: none */

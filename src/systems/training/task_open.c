@@ -148,9 +148,8 @@ static int open_all(void *self, et_error *error)
                                          error)) ||
         (status = make_trainer_options(o, error)) || o->context.reader)
         return status;
-    const char *path = et_arena_printf(&o->arena, "%s/" ET_RUN_SETTINGS, o->context.model_dir);
-    return path ? et_experiment_write(e, path, error)
-                : et_alloc_failed(error, strlen(o->context.model_dir), "a path");
+    return et_experiment_write(e, et_path_print("%s/" ET_RUN_SETTINGS, o->context.model_dir).text,
+                               error);
 }
 
 /* ---- opening and closing ---- */

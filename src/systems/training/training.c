@@ -10,13 +10,16 @@
  * A failure before 4 leaves an empty directory as it was (model_dir.c). */
 #include "systems/training/training_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files/file.h"
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "base/text/pattern.h"
@@ -30,28 +33,11 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
+#include "train/ranks/broadcast.h"
+#include "train/step/trainer.h"
 #include "train/task/task_private.h"
 
 /* ---- lines for people, at the start and the end ---- */
-
-/* How a training ended. */
-typedef struct training_end {
-    int64_t steps, best_step; /* -1: no best */
-    double best, seconds;     /* seconds of this command */
-    bool early;
-    bool improving; /* the last validation was the best, and not the first */
-} training_end;
-
-/* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of a
- * start has them. */
-static void say_task(et_training *t)
-{
-    if (t->experiment->kind->describe)
-        t->experiment->kind->describe(t->task);
-    else
-        et_training_say(t->options->progress, "model        %s parameters",
-                        et_format_count(et_params_elements(t->params)).text);
-}
 
 /* What will be in memory: what was planned, not what the system has given. */
 static void say_memory(et_training *t)
@@ -63,40 +49,18 @@ static void say_memory(et_training *t)
                  et_format_bytes(facts.sum_bytes).text);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    et_training_say(t->options->progress, "precision    %s (this CPU has %s), %s",
-                    bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(),
-                    et_format_many(t->device->threads, "thread").text);
+    et_training_say(t, "precision    %s (this CPU has %s), %s", bf16 ? "mixed_bfloat16" : "float32",
+                    et_gemm_isa(), et_format_many(t->device->threads, "thread").text);
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = facts.memory.packed + facts.memory.constants;
     const et_recompute twice = facts.recompute;
     et_training_say(
-        t->options->progress,
-        "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
+        t, "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
         et_format_bytes(et_training_planned(t)).text, et_format_bytes(facts.parameter_bytes).text,
         et_format_bytes(facts.memory.activations).text, sums, et_format_bytes(constants).text,
         twice == ET_RECOMPUTE_LAYERS   ? "; feed-forward layers and attention are computed twice"
         : twice == ET_RECOMPUTE_MARKED ? "; feed-forward layers are computed twice"
                                        : "");
-}
-
-/* For --verbose: what a step is made of, and where its logs are. */
-static void say_parts(et_training *t, const char *directory)
-{
-    et_training_say(t->options->progress, "kernels      %s; %s calls for loss and gradients",
-                    t->device->kernels->name,
-                    et_format_count(et_learner_facts_of(t->learner).calls).text);
-    et_training_say(t->options->progress,
-                    "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
-                    directory, directory);
-}
-
-/* What is usual: below one in the number of samples. */
-static double delta_of(int64_t samples)
-{
-    double delta = 1e-5;
-    while (delta * (double)samples >= 1)
-        delta /= 10;
-    return delta;
 }
 
 /* A batch is a sample where privacy is each one's. */
@@ -110,39 +74,39 @@ static void say_privacy(et_training *t, int64_t steps)
     if (!privacy)
         return;
     if (!privacy->per_example) {
-        et_training_say(t->options->progress,
-                        "privacy      no guarantee: the gradient of a whole update is "
-                        "clipped, not that of each sample; see per_example");
+        et_training_say(t, "privacy      no guarantee: the gradient of a whole update is "
+                           "clipped, not that of each sample; see per_example");
         return;
     }
     if (et_learner_batches(t->learner, &samples, NULL) || samples < 1)
         return;
-    const double delta = delta_of(samples), rate = (double)taken / (double)samples;
+    const double rate = (double)taken / (double)samples;
+    double delta = 1e-5; /* usual: below one in the number of samples */
+    while (delta * (double)samples >= 1)
+        delta /= 10;
     if (et_privacy_spent(rate < 1 ? rate : 1, privacy->noise_multiplier, steps, delta, &epsilon,
                          NULL, NULL))
         return;
     et_training_say(
-        t->options->progress,
-        "privacy      epsilon %.4g at delta %.0e by step %s: %s of %s samples an update", epsilon,
-        delta, et_format_count(steps).text, et_format_count(taken).text,
+        t, "privacy      epsilon %.4g at delta %.0e by step %s: %s of %s samples an update",
+        epsilon, delta, et_format_count(steps).text, et_format_count(taken).text,
         et_format_count(samples).text);
 }
 
 static void say_new(et_training *t)
 {
-    const et_layout *layout = et_training_layout(t);
+    const et_layout *layout = et_learner_layout(t->learner);
     const char *amount = t->experiment->kind->amount;
     int64_t shards = t->experiment->runtime.data_shards;
     char parts[64] = "";
     if (shards > 1)
         snprintf(parts, sizeof parts, ", in %lld shards", (long long)shards);
-    et_training_say(t->options->progress, "training     %s, batches of %s %s%s%s",
+    et_training_say(t, "training     %s, batches of %s %s%s%s",
                     et_format_many(t->plan.train_steps, "step").text,
                     et_format_count(layout->capacity[layout->unit] * shards).text,
                     amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
 }
 
-/* Where the weights of a new run come from, and what else came with them. */
 /* From the head of a file alone: whoever takes its weights has read all of it. */
 static bool identity_of(et_identity *out, const char *from, et_arena *arena)
 {
@@ -156,11 +120,19 @@ static bool identity_of(et_identity *out, const char *from, et_arena *arena)
     return copy && et_identity_of_file(out, copy, arena);
 }
 
-/* Weights say by number what a token, a class or a column is. With a pattern it is the user who
- * says which are meant. */
-static void warn_of_initial(et_training *t, const char *from)
+/* Where the weights of a new run come from, and what else came with them. Weights say by number
+ * what a token, a class or a column is. With a pattern it is the user who says which are meant. */
+static void say_initial(et_training *t)
 {
+    const et_initial *i = t->options->initial;
+    const char *from = i->from ? i->checkpoint : t->task->init_checkpoint;
+    const bool more = i->settings || i->taken;
     et_identity theirs;
+    if (!from || !*from || et_training_step(t))
+        return;
+    et_training_say(t, "initial      weights of %s%s%s%s%s%s%s", from, more ? "; " : "",
+                    i->settings ? "settings" : "", i->settings && i->taken ? ", " : "",
+                    i->taken ? i->taken : "", more ? " of " : "", more ? i->run : "");
     if (t->task->init_pattern || et_comm_rank(t->options->comm) ||
         !identity_of(&theirs, from, t->arena))
         return;
@@ -170,20 +142,6 @@ static void warn_of_initial(et_training *t, const char *from)
                "%s has another %s than this run, so tokens, classes or columns may not match; "
                "--init RUN also takes the files that belong to the weights",
                theirs.checkpoint, other);
-}
-
-static void say_initial(et_training *t)
-{
-    const et_initial *i = t->options->initial;
-    const char *from = i->from ? i->checkpoint : t->task->init_checkpoint;
-    bool more = i->settings || i->taken;
-    if (!from || !*from || et_training_step(t))
-        return;
-    et_training_say(t->options->progress, "initial      weights of %s%s%s%s%s%s%s", from,
-                    more ? "; " : "", i->settings ? "settings" : "",
-                    i->settings && i->taken ? ", " : "", i->taken ? i->taken : "",
-                    more ? " of " : "", more ? i->run : "");
-    warn_of_initial(t, from);
 }
 
 /* "frozen       44,121,600 of 74,410,496 parameters: encoder" */
@@ -201,8 +159,7 @@ static void say_frozen(et_training *t)
             elements += et_shape_count(et_params_shape(t->params, i));
     for (size_t i = 0; i < frozen.count; i++)
         et_strbuf_printf(&text, "%s%s", i ? ", " : "", frozen.items[i]);
-    et_training_say(t->options->progress, "frozen       %s of %s parameters: %s",
-                    et_format_count(elements).text,
+    et_training_say(t, "frozen       %s of %s parameters: %s", et_format_count(elements).text,
                     et_format_count(et_params_elements(t->params)).text, et_strbuf_text(&text));
     et_strbuf_release(&text);
     et_patterns_free(patterns);
@@ -215,103 +172,75 @@ static double epochs_of(const et_training *t, int64_t steps)
     return given < 0 ? -(double)given / 1000 * (double)steps / (double)t->plan.train_steps : 0;
 }
 
-static void say_past(et_training *t, int64_t step)
-{
-    const int64_t steps = t->plan.train_steps;
-    const double epochs = epochs_of(t, steps);
-    if (epochs > 0)
-        et_training_say(t->options->progress,
-                        "nothing done the run is at step %s, past trainer.train_epochs: %g, and is "
-                        "left as it is; to continue, set more than %.4g",
-                        et_format_count(step).text, epochs, epochs_of(t, step));
-    else
-        et_training_say(t->options->progress,
-                        "nothing done the run is at step %s, past trainer.train_steps: %s; to "
-                        "continue, set more than %s",
-                        et_format_count(step).text, et_format_count(steps).text,
-                        et_format_count(step).text);
-}
-
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(et_training *t)
 {
-    int64_t steps = t->plan.train_steps, step = et_training_step(t);
+    const int64_t steps = t->plan.train_steps, step = et_training_step(t);
+    const double epochs = epochs_of(t, steps);
+    const et_format all = et_format_count(steps), now = et_format_count(step);
     /* No steps left: the message says so, and the command succeeds. */
-    if (step > steps)
-        say_past(t, step);
+    if (step > steps && epochs > 0)
+        et_training_say(t,
+                        "nothing done the run is at step %s, past trainer.train_epochs: %g, and is "
+                        "left as it is; to continue, set more than %.4g",
+                        now.text, epochs, epochs_of(t, step));
+    else if (step > steps)
+        et_training_say(t,
+                        "nothing done the run is at step %s, past trainer.train_steps: %s; to "
+                        "continue, set more than %s",
+                        now.text, all.text, now.text);
     else if (et_controller_finished(t->controller) &&
              et_controller_facts_of(t->controller).stopped_early)
         et_training_say(
-            t->options->progress,
-            "finished     early, at step %s of %s; to continue, change trainer.early_stopping",
-            et_format_count(step).text, et_format_count(steps).text);
+            t, "finished     early, at step %s of %s; to continue, change trainer.early_stopping",
+            now.text, all.text);
     else if (et_controller_finished(t->controller))
-        et_training_say(
-            t->options->progress, "finished     at step %s of %s; to continue, raise %s%s",
-            et_format_count(step).text, et_format_count(steps).text,
-            epochs_of(t, steps) > 0 ? "trainer.train_epochs" : "trainer.train_steps",
-            t->options->validating == ET_VALIDATING_AT_END ? "; to evaluate it, use --mode eval"
-                                                           : "");
+        et_training_say(t, "finished     at step %s of %s; to continue, raise %s%s", now.text,
+                        all.text, epochs > 0 ? "trainer.train_epochs" : "trainer.train_steps",
+                        t->options->validating == ET_VALIDATING_AT_END
+                            ? "; to evaluate it, use --mode eval"
+                            : "");
     else if (step)
-        et_training_say(t->options->progress, "resuming     at step %s of %s",
-                        et_format_count(step).text, et_format_count(steps).text);
+        et_training_say(t, "resuming     at step %s of %s", now.text, all.text);
     else
         say_new(t);
 }
 
-static training_end describe_end(const et_training *t)
+/* How long, how good, and what to type next. facts, steps: of the end; seconds: of this process. */
+static void say_end(et_training *t, const et_controller_facts *facts, int64_t steps, double seconds)
 {
-    const et_controller_facts facts = et_controller_facts_of(t->controller);
-    return (training_end){ .steps = et_training_step(t),
-                           .best_step = facts.best_step,
-                           .best = facts.best,
-                           .early = facts.stopped_early,
-                           .improving = facts.improving,
-                           .seconds = et_clock_monotonic() - t->options->began };
-}
-
-/* How long, how good, and what to type next. */
-static void say_end(et_training *t, const training_end *e, const char *directory)
-{
-    char best[200] = "", longer[120] = "";
+    const bool has_best = facts->best_step >= 0 && t->best_metric;
+    const et_task_kind *kind = t->experiment->kind;
+    char best[200] = "", longer[120] = "", length[40];
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->options->progress, true);
     /* What is one of several models is judged with them. */
     if (!t->options->judged)
-        et_task_tell_verdict(t->task, e->best_step >= 0 && t->best_metric);
-    const et_task_kind *kind = t->experiment->kind;
-    if (e->best_step >= 0 && t->best_metric)
-        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
-                 et_format_count(e->best_step).text);
-    if (e->improving && !e->early) {
+        et_task_tell_verdict(t->task, has_best);
+    if (has_best)
+        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, facts->best,
+                 et_format_count(facts->best_step).text);
+    if (facts->improving && !facts->stopped_early) {
         /* Twice as long, in what the run's length was given in. */
-        char length[40];
-        const double epochs = epochs_of(t, 2 * e->steps);
+        const double epochs = epochs_of(t, 2 * steps);
         if (epochs > 0)
             snprintf(length, sizeof length, "--epochs %.6g", epochs);
         else
-            snprintf(length, sizeof length, "--steps %lld", 2LL * e->steps);
+            snprintf(length, sizeof length, "--steps %lld", 2LL * steps);
         snprintf(longer, sizeof longer,
                  "; the validation was still improving: train longer, for example %s", length);
     }
-    et_training_say(t->options->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
-                    et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
-                    et_format_duration(e->seconds).text, best, longer, t->experiment->program->name,
-                    kind->next ? kind->next : "evaluate", directory,
+    et_training_say(t, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
+                    et_format_many(steps, "step").text,
+                    facts->stopped_early ? ", stopped early," : "",
+                    et_format_duration(seconds).text, best, longer, t->experiment->program->name,
+                    kind->next ? kind->next : "evaluate", t->options->model_dir,
                     kind->next_help ? kind->next_help : "evaluates it");
-    if (e->steps < t->plan.train_steps)
-        say_privacy(t, e->steps);
+    if (steps < t->plan.train_steps)
+        say_privacy(t, steps);
 }
 
 /* ---- from begin to end ---- */
-
-/* A run that goes on has the batches that it began with. */
-static int check_memory(et_training *t, const et_experiment *kept, et_error *error)
-{
-    if (!t->options->memory)
-        return ET_OK;
-    return et_experiment_set_batch(t->experiment, kept ? kept : t->experiment, 0, t->arena, error);
-}
 
 /* A directory with a run must be of this run. An existing run keeps its settings until everything
  * is open. A new run writes its settings first, because they name the owner of the files that
@@ -319,41 +248,38 @@ static int check_memory(et_training *t, const et_experiment *kept, et_error *err
 static int claim(void *self, et_error *error)
 {
     et_training *t = self;
+    et_experiment *e = t->experiment, kept;
+    const bool fits = t->options->memory;
     const char *directory = t->options->model_dir;
-    et_experiment kept;
+    int status = ET_OK;
     /* A new run. Its precision is settled now, since the written settings contain it. */
     if (!et_model_dir_has_run(directory)) {
-        et_experiment_resolve_precision(t->experiment);
-        const et_recipe *recipe = et_training_recipe(t);
-        const double seconds = t->experiment->finetunes ? -1 : et_training_seconds_left(t);
-        int status =
-            recipe ? et_recipe_begin(t->experiment, &t->amounts, seconds, t->arena, error) : ET_OK;
-        if (!status)
-            status = check_memory(t, NULL, error);
-        return status || t->options->tried ? status
-                                           : et_training_write_settings(t, directory, error);
+        et_experiment_resolve_precision(e);
+        const double seconds = e->finetunes ? -1 : et_training_seconds_left(t);
+        if (et_training_recipe(t))
+            status = et_recipe_begin(e, &t->amounts, seconds, t->arena, error);
+        if (!status && fits)
+            status = et_experiment_set_batch(e, e, 0, t->arena, error);
+        return status || t->options->tried ? status : et_training_write_settings(t, error);
     }
-    int status = et_experiment_open_run(&kept, t->experiment->program, directory, t->arena, error);
-    if (status)
+    if ((status = et_experiment_open_run(&kept, e->program, directory, t->arena, error)))
         return status;
-    if (kept.kind != t->experiment->kind)
+    if (kept.kind != e->kind)
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
-                       directory, kept.name, kept.kind->name, t->experiment->kind->name);
+                       directory, kept.name, kept.kind->name, e->kind->name);
     if (et_series_of(&kept))
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of several models, by %s, not of one; choose another "
                        "--model-dir",
                        directory, kept.name);
-    status = et_experiment_adopt(t->experiment, &kept, t->arena, error);
-    if (!status)
-        status = check_memory(t, &kept, error);
-    if (status)
+    /* A run that goes on has the batches that it began with. */
+    if ((status = et_experiment_adopt(e, &kept, t->arena, error)) ||
+        (fits && (status = et_experiment_set_batch(e, &kept, 0, t->arena, error))) ||
+        (status = et_identity_of_newest(&t->kept, directory, t->arena, error)))
         return status;
-    status = et_identity_of_newest(&t->kept, directory, t->arena, error);
-    return status ? status
-                  : et_experiment_check_same(&kept, t->experiment, &t->kept, directory,
-                                             t->options->accept_changes, error);
+    return et_experiment_check_same(&kept, e, &t->kept, directory, t->options->accept_changes,
+                                    error);
 }
 
 /* What is open once the run is: one after another, so that what lies below is there. */
@@ -368,42 +294,16 @@ static void sane(const et_training *t)
     et_assert(!t->best_tie || t->best_metric);
 }
 
-/* The step at which values are logged first, from `first` on. */
-static int64_t first_values(const et_trainer_options *plan, int64_t first)
-{
-    const int64_t intervals[] = { plan->summary_interval, plan->validation_interval };
-    int64_t step = plan->train_steps;
-    for (size_t i = 0; i < sizeof intervals / sizeof intervals[0]; i++)
-        if (intervals[i] > 0 && first - first % intervals[i] + intervals[i] < step)
-            step = first - first % intervals[i] + intervals[i];
-    return step;
-}
-
-/* A run that is at its end is left as it is. */
-static void begin_session(et_training *t, const char *directory)
-{
-    if (et_controller_finished(t->controller))
-        return;
-    const et_session_facts facts = { .settings = et_experiment_tree(t->experiment, t->arena),
-                                     .first_step = et_training_step(t),
-                                     .steps = t->plan.train_steps,
-                                     .first_values = first_values(&t->plan, et_training_step(t)),
-                                     .parameters = (int64_t)et_params_elements(t->params),
-                                     .memory = et_training_planned(t),
-                                     .threads = t->device->threads };
-    et_session_begin(&t->session, t->options->call, directory, &facts);
-}
-
-/* Steps until something is logged, validated or saved for the first time. */
-static int64_t first_steps(const et_trainer_options *plan)
+/* The first step after one at which values are logged; all: or something else is done. */
+static int64_t first_step(const et_trainer_options *plan, int64_t after, bool all)
 {
     const int64_t intervals[] = { plan->summary_interval, plan->validation_interval,
                                   plan->checkpoint_interval, plan->steps_per_loop };
-    int64_t first = plan->train_steps;
-    for (size_t i = 0; i < sizeof intervals / sizeof intervals[0]; i++)
-        if (intervals[i] > 0 && intervals[i] < first)
-            first = intervals[i];
-    return first;
+    int64_t step = plan->train_steps;
+    for (int i = 0; i < (all ? 4 : 2); i++)
+        if (intervals[i] > 0 && after - after % intervals[i] + intervals[i] < step)
+            step = after - after % intervals[i] + intervals[i];
+    return step;
 }
 
 static int set_up(void *self, et_error *error)
@@ -417,19 +317,31 @@ static int set_up(void *self, et_error *error)
     if (!status && first && o->check)
         status = o->check(o->self, error);
     if (!status)
-        status = et_together_in_turn(t->options->comm, claim, t, error);
+        status = et_together_in_turn(o->comm, claim, t, error);
     if (status)
         return et_session_tell_directory(directory, status, error);
     status = et_training_open(t, directory, error);
-    /* Settings under which nothing is done are nobody's. */
-    if (!status && first && !et_controller_finished(t->controller))
-        status = et_training_write_settings(t, directory, error);
-    /* From here on there is a run in the directory; see run. */
+    /* A run that is at its end is left as it is: settings under which nothing is done are nobody's.
+     */
+    const bool begins = !status && first && !et_controller_finished(t->controller);
+    if (begins)
+        status = et_training_write_settings(t, error);
+    /* From here on there is a run in the directory; see et_training_run. */
     t->set_up = !status;
     if (!status && first)
-        et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step, first_steps(&t->plan));
-    if (!status && first)
-        begin_session(t, directory);
+        et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step,
+                            first_step(&t->plan, 0, true));
+    if (!status && begins) {
+        const int64_t step = et_training_step(t);
+        const et_session_facts facts = { .settings = et_experiment_tree(t->experiment, t->arena),
+                                         .first_step = step,
+                                         .steps = t->plan.train_steps,
+                                         .first_values = first_step(&t->plan, step, false),
+                                         .parameters = (int64_t)et_params_elements(t->params),
+                                         .memory = et_training_planned(t),
+                                         .threads = t->device->threads };
+        et_session_begin(&t->session, o->call, directory, &facts);
+    }
     if (o->opened)
         o->opened(o->self);
     return et_session_tell_directory(directory, status, error);
@@ -438,15 +350,109 @@ static int set_up(void *self, et_error *error)
 /* What is open, in as many lines. */
 static void say_open(et_training *t)
 {
-    say_task(t);
+    /* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of
+     * a start has them. */
+    if (t->experiment->kind->describe)
+        t->experiment->kind->describe(t->task);
+    else
+        et_training_say(t, "model        %s parameters",
+                        et_format_count(et_params_elements(t->params)).text);
     et_training_say_recipe(t);
     say_initial(t);
     say_frozen(t);
     say_memory(t);
     say_privacy(t, t->plan.train_steps);
     if (et_comm_size(t->options->comm) > 1)
-        et_training_say(t->options->progress, "ranks        %d, %s", et_comm_size(t->options->comm),
+        et_training_say(t, "ranks        %d, %s", et_comm_size(t->options->comm),
                         t->options->comm->class->name);
+}
+
+/* ---- trying out ---- */
+
+#define FILE_MOST ((size_t)1 << 30)
+
+/* What the weights of the run belong to. */
+static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
+{
+    const et_path from = et_path_of(dry->run, name), to = et_path_of(dry->directory, name);
+    char *bytes = NULL;
+    size_t length;
+    if (!et_file_exists(from.text))
+        return ET_OK;
+    int status = et_file_read(&bytes, &length, from.text, FILE_MOST, error);
+    if (!status && !(status = et_parent_make(to.text, error)))
+        status = et_file_write(to.text, bytes, length, error);
+    et_free(bytes);
+    return status;
+}
+
+int et_dry_run_open(et_dry_run *dry, et_error *error)
+{
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
+    const bool first = !et_comm_rank(dry->comm);
+    et_assert(!dry->directory);
+    int status = first ? et_scratch_open(&dry->directory, "etude-dry-run", error) : ET_OK;
+    if (status)
+        et_fail_while(error, status, "--dry-run");
+    for (int i = 0; first && dry->run && !status && (file = et_kind_file(dry->kind, i, name)).name;
+         i++)
+        if (file.what & ET_RUN_COMPARED)
+            status = copy_file(dry, file.name, error);
+    status = et_text_broadcast(&dry->directory, dry->comm, status, error);
+    return status || et_file_exists(dry->directory)
+               ? status
+               : et_fail(error, ET_ENOTFOUND,
+                         "--dry-run: this rank cannot see %s, which rank 0 made; set TMPDIR to a "
+                         "directory that all ranks share",
+                         dry->directory);
+}
+
+void et_dry_run_close(et_dry_run *dry)
+{
+    if (et_comm_rank(dry->comm))
+        et_free(dry->directory);
+    else
+        et_scratch_close(dry->directory);
+    dry->directory = NULL;
+}
+
+/* A few steps, with the weights that training would have: drawn, another run's, or those of the run
+ * that goes on. */
+static int measure(et_training *t, const char *run, et_error *error)
+{
+    const et_training_options *o = t->options;
+    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_dry_run_results *out = o->tried;
+    et_dry_run_measured *m = &out->all;
+    et_checkpoint_facts found = { .step = 0 };
+    struct rusage usage;
+    char *path = NULL;
+    void *each = NULL;
+    *out = (et_dry_run_results){ .all.pace.seconds = NAN, .ranks = et_comm_size(o->comm) };
+    int status = trainer->class->start(trainer, error);
+    if (!status && run) {
+        status = et_checkpoint_load(&path, t->params, run, NULL, false, &found, error);
+        status = status == ET_ENOTFOUND ? ET_OK : status;
+        et_free(path);
+    }
+    m->done = found.step;
+    m->left = t->plan.train_steps > found.step ? t->plan.train_steps - found.step : 0;
+    if (!status)
+        status = et_training_pace(t, m->left, &m->pace, error);
+    if (!status && !getrusage(RUSAGE_SELF, &usage))
+        m->memory = (size_t)usage.ru_maxrss * 1024;
+    if (!status)
+        status = et_together_table(o->comm, ET_OK, m, sizeof *m, &each, error);
+    out->each = each;
+    for (int i = 0; !status && i < out->ranks; i++) {
+        m->pace.seconds = fmax(m->pace.seconds, out->each[i].pace.seconds);
+        m->memory = m->memory > out->each[i].memory ? m->memory : out->each[i].memory;
+    }
+    /* The trainer's own, which is closed before the results are read. */
+    if (!status && m->pace.unit && !(m->pace.unit = et_arena_strdup(o->arena, m->pace.unit)))
+        status = et_alloc_failed(error, 0, "results");
+    return status;
 }
 
 /* Opens everything except the controller, in a temporary directory. */
@@ -458,20 +464,13 @@ static int try_out(et_training *t, et_error *error)
                        .run = goes_on ? o->model_dir : NULL,
                        .comm = o->comm };
     int status = et_together_in_turn(o->comm, claim, t, error);
-    if (!status)
-        status = et_dry_run_open(&dry, error);
-    if (!status)
+    if (!status && !(status = et_dry_run_open(&dry, error)))
         status = et_training_open_parts(t, dry.directory, error);
     if (!status) {
-        et_training_say(o->progress, "experiment   %s", t->experiment->name);
+        et_training_say(t, "experiment   %s", t->experiment->name);
         say_open(t);
         say_new(t);
-        status = et_dry_run_measure(&dry, t->learner, t->params, t->plan.train_steps, o->stop,
-                                    o->tried, error);
-        /* The trainer's own, which is closed before the results are read. */
-        const char **unit = &o->tried->all.pace.unit;
-        if (*unit && !(*unit = et_arena_strdup(o->arena, *unit)) && !status)
-            status = et_alloc_failed(error, 0, "results");
+        status = measure(t, dry.run, error);
     }
     et_dry_run_close(&dry);
     return status;
@@ -499,11 +498,17 @@ static int train(et_training *t, et_error *error)
     const et_training_options *o = t->options;
     int status = et_together_run(o->comm, set_up, t, error);
     if (!status) {
-        et_training_say(o->progress, "experiment   %s  (all settings: %s/%s)", t->experiment->name,
+        et_training_say(t, "experiment   %s  (all settings: %s/%s)", t->experiment->name,
                         o->model_dir, ET_RUN_SETTINGS);
         say_open(t);
-        if (o->verbose)
-            say_parts(t, o->model_dir);
+        if (o->verbose) {
+            et_training_say(t, "kernels      %s; %s calls for loss and gradients",
+                            t->device->kernels->name,
+                            et_format_count(et_learner_facts_of(t->learner).calls).text);
+            et_training_say(
+                t, "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
+                o->model_dir, o->model_dir);
+        }
         say_begin(t);
         sane(t);
         et_assert(t->controller && t->set_up);
@@ -511,14 +516,15 @@ static int train(et_training *t, et_error *error)
     }
     if (status == ET_EINTERRUPTED && t->set_up)
         status = evaluate_at_limit(t, error);
-    training_end e = { .steps = et_training_step(t) };
-    if (!status)
-        e = describe_end(t);
+    const et_controller_facts end =
+        status ? (et_controller_facts){ 0 } : et_controller_facts_of(t->controller);
+    const int64_t steps = et_training_step(t);
+    const double seconds = et_clock_monotonic() - o->began;
     /* The first failure is reported; a failure of closing only if no other came before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(o->profiling, status, error);
-    if (!status && !closed && e.steps <= t->plan.train_steps)
-        say_end(t, &e, o->model_dir);
+    if (!status && !closed && steps <= t->plan.train_steps)
+        say_end(t, &end, steps, seconds);
     return status ? status : closed;
 }
 

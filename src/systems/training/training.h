@@ -21,7 +21,6 @@
 
 #include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
-#include "systems/training/dry_run.h"
 #include "systems/training/initial.h"
 #include "systems/training/profile.h"
 #include "systems/training/session.h"
@@ -45,6 +44,25 @@ struct et_training_cluster {
                 et_error *error);
     void (*close)(et_trainer *trainer);
 };
+
+typedef struct et_pace {
+    double seconds;   /* of a step; NaN: none was done */
+    double units;     /* a second */
+    const char *unit; /* NULL: the trainer has none */
+} et_pace;
+
+/* What a rank has measured of a training that is tried out. */
+typedef struct et_dry_run_measured {
+    int64_t done, left; /* steps: of the run that is there; still to do */
+    et_pace pace;
+    size_t memory; /* the most that the process had, bytes */
+} et_dry_run_measured;
+
+typedef struct et_dry_run_results {
+    et_dry_run_measured all;   /* of the slowest and the largest rank */
+    et_dry_run_measured *each; /* [ranks], owned by the caller (et_free); NULL: a rank failed */
+    int ranks;
+} et_dry_run_results;
 
 /* All borrowed until the end. */
 typedef struct et_training_options {
@@ -84,5 +102,23 @@ typedef struct et_training_options {
 
 /* ET_EINTERRUPTED: stopped on request, and saved. All ranks agree on a failure. */
 int et_training_run(const et_training_options *options, et_error *error);
+
+/* The directory of a dry run, below TMPDIR: rank 0 makes it, and all ranks must see it. The files
+ * that belong to the weights of an existing run are copied.
+ *
+ *     et_dry_run dry = { .kind = kind, .run = "runs/a" };
+ *     et_dry_run_open(&dry, &error);                      makes dry.directory
+ *     et_dry_run_close(&dry);                             also if it was not opened
+ */
+typedef struct et_dry_run {
+    const et_task_kind *kind;
+    const char *run; /* its files are copied, and its weights loaded if it has any; NULL: none */
+    et_comm *comm;   /* borrowed; NULL: this process alone */
+    char *directory; /* owned */
+} et_dry_run;
+
+/* ET_ENOTFOUND: a rank does not see the directory of rank 0. */
+int et_dry_run_open(et_dry_run *dry, et_error *error);
+void et_dry_run_close(et_dry_run *dry);
 
 #endif

@@ -19,7 +19,6 @@
 #include "formats/events/sink.h"
 #include "systems/modelgarden/training_table.h"
 #include "systems/orbit/controller.h"
-#include "systems/training/batch_fit.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 #include "train/ranks/compare.h"
@@ -27,12 +26,10 @@
 /* An interval that no step is a multiple of. */
 #define NEVER ((int64_t)1 << 60)
 
-int et_training_write_settings(et_training *t, const char *directory, et_error *error)
+int et_training_write_settings(const et_training *t, et_error *error)
 {
-    et_assert(t->experiment->kind && directory);
-    const char *path = et_arena_printf(t->arena, "%s/%s", directory, ET_RUN_SETTINGS);
-    return path ? et_experiment_write(t->experiment, path, error)
-                : et_alloc_failed(error, strlen(directory), "a path");
+    return et_experiment_write(
+        t->experiment, et_path_print("%s/" ET_RUN_SETTINGS, t->options->model_dir).text, error);
 }
 
 /* Where its length is set. */
@@ -110,62 +107,22 @@ static int choose_best(et_training *t, et_error *error)
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
-/* Of the modes that train one does not validate, and one does so at its end alone. */
-static et_evaluator *evaluator_of(et_training *t)
+/* Of the modes that train one does not validate. */
+static et_evaluator *evaluator_of(const et_training *t)
 {
-    et_evaluator *evaluator = et_learner_evaluator(t->learner);
-    if (!evaluator || t->options->validating == ET_VALIDATING_NEVER)
-        return NULL;
-    return evaluator;
+    return t->options->validating == ET_VALIDATING_NEVER ? NULL : et_learner_evaluator(t->learner);
 }
 
-static int64_t validation_interval(const et_training *t)
+/* What people see of logs: the table and, where they want all, each log. What else is logged they
+ * see as it comes. interval: of validations, 0 without. */
+static int open_console(et_training *t, const char *directory, int64_t interval, et_sink **out,
+                        et_error *error)
 {
-    bool at_end = t->options->validating == ET_VALIDATING_AT_END;
-    return at_end ? NEVER : t->plan.validation_interval;
-}
-
-/* What the controller drives. */
-static bool stops_early(et_training *t)
-{
-    return t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER;
-}
-
-/* stop and save are flags that signal handlers set; the directory's lock is ours already. */
-static et_controller_options controller_options(et_training *t, const char *directory)
-{
-    t->internals = (et_internals){ .lock = &t->directory.lock,
-                                   .track = et_device_track(t->device),
-                                   .waits = !t->options->async };
-    et_controller_options options = {
-        .trainer = et_training_trainer(t),
-        .evaluator = evaluator_of(t),
-        .run = { .model_dir = directory,
-                 .best_metric = t->best_metric,
-                 .best_tie = t->best_tie,
-                 .observer = { .self = t, .show = show, .tell = tell },
-                 .verbose = t->options->verbose,
-                 .internals = &t->internals,
-                 .other_optimizer = t->options->accept_changes,
-                 .identity = t->identity,
-                 .comm = t->options->comm,
-                 .stop = t->options->stop,
-                 .save = t->options->save },
-        .actions = t->actions,
-        .action_count = 1,
-        .patience = stops_early(t) ? t->plan.early_stopping.patience : 0,
-        .target = stops_early(t) && t->targeted ? &t->target : NULL,
-    };
-    et_experiment_control(&t->plan, &options);
-    options.validation_interval = validation_interval(t);
-    return options;
-}
-
-static int open_table(et_training *t, const char *directory, et_sink **out, et_error *error)
-{
-    const int64_t interval = evaluator_of(t) ? validation_interval(t) : 0;
-    const et_training_table_options options = {
-        .progress = t->options->progress,
+    static const char *const in_table[] = { ET_LOGGED_TRAIN, ET_LOGGED_VALIDATION, NULL };
+    const et_training_options *o = t->options;
+    et_sink *sinks[2] = { NULL, NULL };
+    const et_training_table_options table = {
+        .progress = o->progress,
         .log = et_arena_printf(t->arena, "%s/" ET_RUN_LOG, directory),
         .best = interval ? t->best_metric : NULL,
         .lowest = et_trainer_best_comparison(&t->plan, t->best_metric) == ET_COMPARE_LOWER,
@@ -174,34 +131,54 @@ static int open_table(et_training *t, const char *directory, et_sink **out, et_e
         .epochs = !interval || interval >= t->plan.train_steps,
         .validated = interval,
         .steps = t->plan.train_steps,
-        .began = t->options->began,
+        .began = o->began,
         .now = &t->showing,
     };
-    return options.log ? et_training_table_open(out, &options, error)
-                       : et_alloc_failed(error, strlen(directory), "a path");
-}
-
-/* What people see of logs: the table and, where they want all, each log. What else is logged they
- * see as it comes. */
-static int open_console(et_training *t, const char *directory, et_sink **out, et_error *error)
-{
-    static const char *const in_table[] = { ET_LOGGED_TRAIN, ET_LOGGED_VALIDATION, NULL };
-    et_sink *sinks[2] = { NULL, NULL };
-    int status = et_sink_console_open(&sinks[0], t->options->progress,
-                                      t->options->verbose ? NULL : in_table, error);
+    int status = table.log ? et_sink_console_open(&sinks[0], o->progress,
+                                                  o->verbose ? NULL : in_table, error)
+                           : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = open_table(t, directory, &sinks[1], error);
+        status = et_training_table_open(&sinks[1], &table, error);
     if (!status)
         return et_sink_multi_open(out, sinks, 2, error);
     et_sink_close(sinks[0], NULL);
     return status;
 }
 
+/* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static int open_controller(et_training *t, const char *directory, et_error *error)
 {
+    const et_training_options *o = t->options;
+    const bool at_end = o->validating == ET_VALIDATING_AT_END;
+    const int64_t interval = at_end ? NEVER : t->plan.validation_interval;
+    et_evaluator *evaluator = evaluator_of(t);
+    const bool stops_early = t->best_metric && evaluator && !at_end;
     et_training_init_pacing(t);
-    et_controller_options options = controller_options(t, directory);
-    int status = open_console(t, directory, &options.run.console, error);
+    t->internals = (et_internals){ .lock = &t->directory.lock,
+                                   .track = et_device_track(t->device),
+                                   .waits = !o->async };
+    et_controller_options options = {
+        .trainer = et_training_trainer(t),
+        .evaluator = evaluator,
+        .run = { .model_dir = directory,
+                 .best_metric = t->best_metric,
+                 .best_tie = t->best_tie,
+                 .observer = { .self = t, .show = show, .tell = tell },
+                 .verbose = o->verbose,
+                 .internals = &t->internals,
+                 .other_optimizer = o->accept_changes,
+                 .identity = t->identity,
+                 .comm = o->comm,
+                 .stop = o->stop,
+                 .save = o->save },
+        .actions = t->actions,
+        .action_count = 1,
+        .patience = stops_early ? t->plan.early_stopping.patience : 0,
+        .target = stops_early && t->targeted ? &t->target : NULL,
+    };
+    et_experiment_control(&t->plan, &options);
+    options.validation_interval = interval;
+    int status = open_console(t, directory, evaluator ? interval : 0, &options.run.console, error);
     if (!status)
         status = et_controller_open(&t->controller, &options, error);
     if (!status)
@@ -212,24 +189,22 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
 static int open_trainer(et_training *t, et_error *error)
 {
     const et_experiment *e = t->experiment;
+    const char *mode = t->options->mode, *rate = e->kind->rate;
     et_task_trainer_options options;
     int status = et_experiment_trainer_options(e, &t->plan, &options, error);
     options.comm = e->runtime.data_shards > 1 ? t->options->comm : NULL;
     options.stop = t->options->stop;
-    if (!status)
-        status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error);
-    bool wanted = t->options->mode && t->options->validating != ET_VALIDATING_NEVER;
-    if (!status && wanted && !et_learner_evaluator(t->learner))
-        status = et_fail(error, ET_ECONFIG,
-                         "--mode %s: the settings name no validation data; set some, or choose "
-                         "--mode train",
-                         t->options->mode);
-    if (!status) {
-        const char *rate = t->experiment->kind->rate;
-        snprintf(t->rate, sizeof t->rate, "%s%s",
-                 rate ? rate : et_layout_unit(et_training_layout(t)), rate ? "" : "/s");
-    }
-    return status;
+    if (status ||
+        (status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error)))
+        return status;
+    if (mode && t->options->validating != ET_VALIDATING_NEVER && !evaluator_of(t))
+        return et_fail(error, ET_ECONFIG,
+                       "--mode %s: the settings name no validation data; set some, or choose "
+                       "--mode train",
+                       mode);
+    snprintf(t->rate, sizeof t->rate, "%s%s",
+             rate ? rate : et_layout_unit(et_learner_layout(t->learner)), rate ? "" : "/s");
+    return ET_OK;
 }
 
 /* Batches of an update for each of one process. */
@@ -237,15 +212,6 @@ static int64_t batches_of(const et_training *t)
 {
     et_training_cluster *cluster = t->options->cluster;
     return cluster ? cluster->batches(cluster, t->experiment) : 1;
-}
-
-/* How long the rate falls, before there is a trainer. */
-static int plan_rate(et_training *t, et_error *error)
-{
-    et_optimization_options *optimization = &t->plan.optimizer_config;
-    t->plan = t->experiment->trainer;
-    optimization->learning_rate.run.gradients = batches_of(t);
-    return et_optimization_end_with_run(optimization, t->plan.train_steps, t->arena, error);
 }
 
 /* Epochs become steps now that there are data to count. */
@@ -278,19 +244,6 @@ static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
 /* An update at this rate destroys a model. */
 #define RATE_OF_NO_USE 1000
 
-static void warn_of_first(const et_training *t, const et_schedule *schedule)
-{
-    double rate = et_schedule_rate(schedule, 0);
-    if (rate >= RATE_OF_NO_USE && t->plan.train_steps > 0)
-        et_log(ET_LOG_WARNING,
-               "the learning rate of the first update is %g%s, so training will diverge; lower the "
-               "rate",
-               rate,
-               t->plan.optimizer_config.learning_rate.type == ET_RATE_POWER_WITH_OFFSET
-                   ? " (power_with_offset.pre_offset_learning_rate)"
-                   : "");
-}
-
 /* A decay of its own length that the run has outgrown. */
 static void warn_of_rest(const et_training *t, const et_schedule *schedule)
 {
@@ -308,21 +261,6 @@ static void warn_of_rest(const et_training *t, const et_schedule *schedule)
                (long long)none, (long long)t->plan.train_steps);
 }
 
-/* What is left of a run's time is known by its speed; see warn_of_time. */
-static void warn_of_warmup(et_training *t, const et_schedule *schedule)
-{
-    const int64_t warmup = et_schedule_warmup(schedule), steps = t->plan.train_steps;
-    if (warmup >= steps)
-        et_log(
-            ET_LOG_WARNING,
-            "the run ends at step %s, within the warm-up of %s steps, so the learning rate never "
-            "reaches its peak; train longer or lower trainer.optimizer_config.%s.warmup_steps",
-            et_format_count(steps).text, et_format_count(warmup).text,
-            warmup_setting(&t->plan.optimizer_config));
-    else if (t->options->ends > 0)
-        t->warmup = warmup;
-}
-
 static void warn_of_rates(et_training *t)
 {
     const et_optimization_options *o = &t->plan.optimizer_config;
@@ -330,30 +268,40 @@ static void warn_of_rates(et_training *t)
     if (et_comm_rank(t->options->comm) || et_controller_finished(t->controller) ||
         et_schedule_init(&schedule, &o->learning_rate, &o->warmup, NULL))
         return;
-    warn_of_first(t, &schedule);
+    double rate = et_schedule_rate(&schedule, 0);
+    if (rate >= RATE_OF_NO_USE && t->plan.train_steps > 0)
+        et_log(ET_LOG_WARNING,
+               "the learning rate of the first update is %g%s, so training will diverge; lower the "
+               "rate",
+               rate,
+               t->plan.optimizer_config.learning_rate.type == ET_RATE_POWER_WITH_OFFSET
+                   ? " (power_with_offset.pre_offset_learning_rate)"
+                   : "");
     warn_of_rest(t, &schedule);
-    if (t->plan.train_steps > 0 && et_schedule_warmup(&schedule))
-        warn_of_warmup(t, &schedule);
+    /* What is left of a run's time is known by its speed; see warn_of_time. */
+    const int64_t warmup = et_schedule_warmup(&schedule), steps = t->plan.train_steps;
+    if (steps > 0 && warmup >= steps)
+        et_log(ET_LOG_WARNING,
+               "the run ends at step %s, within the warm-up of %s steps, so the learning rate "
+               "never reaches its peak; train longer or lower "
+               "trainer.optimizer_config.%s.warmup_steps",
+               et_format_count(steps).text, et_format_count(warmup).text, warmup_setting(o));
+    else if (steps > 0 && t->options->ends > 0)
+        t->warmup = warmup;
 }
 
-static int open_kind(void *self, et_error *error)
+static int open_task(void *self, et_error *error)
 {
     et_training *t = self;
-    const et_experiment *e = t->experiment;
-    return e->kind->open(&t->task, e->task, &t->context, error);
-}
-
-/* What rank 0 makes of the data the others only read, once it is there. */
-static int open_task(et_training *t, et_error *error)
-{
-    t->context.reader = et_comm_rank(t->options->comm) != 0;
-    int status = et_together_in_turn(t->options->comm, open_kind, t, error);
-    if (!status && t->options->initial->from && t->options->initial->unset)
-        t->task->init_checkpoint = t->options->initial->checkpoint;
+    const et_initial *initial = t->options->initial;
+    int status = t->experiment->kind->open(&t->task, t->experiment->task, &t->context, error);
+    if (!status && initial->from && initial->unset)
+        t->task->init_checkpoint = initial->checkpoint;
     return status;
 }
 
-/* What is open when a step fails is closed by close_model. */
+/* What rank 0 makes of the data the others only read, once it is there. What is open when a step
+ * fails is closed by close_model. */
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
     const et_training_options *o = t->options;
@@ -368,16 +316,20 @@ static int open_model(et_training *t, const char *directory, et_error *error)
                                     .tell = tell,
                                     .stop = o->stop,
                                     .foreign = o->initial->foreign,
+                                    .reader = et_comm_rank(o->comm) != 0,
                                     .comm = o->comm };
     et_experiment_set_context(e, &t->context);
+    t->plan = e->trainer;
+    et_optimization_options *rates = &t->plan.optimizer_config;
+    rates->learning_rate.run.gradients = batches_of(t);
     int status = et_params_new(&t->params, error);
     t->context.params = t->params;
-    if (status || (status = open_task(t, error)) ||
+    if (status || (status = et_together_in_turn(o->comm, open_task, t, error)) ||
         (status = et_experiment_identify(&t->identity, e, e->kind->identify, t->task, t->arena,
                                          error)) ||
         (status = et_ranks_compare(o->comm, ET_OK, t->identity, t->device, error)) ||
-        (status = plan_rate(t, error)) || (status = open_trainer(t, error)) ||
-        (status = choose_best(t, error)) ||
+        (status = et_optimization_end_with_run(rates, t->plan.train_steps, t->arena, error)) ||
+        (status = open_trainer(t, error)) || (status = choose_best(t, error)) ||
         (status = et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most,
                                            t->arena, error)))
         return status;
@@ -405,10 +357,94 @@ static int reopen_model(et_training *t, const char *directory, et_error *error)
 static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
 {
     close_model(t);
-    int status = et_experiment_set_batch(t->experiment, NULL, batch, t->arena, error);
-    if (!status)
-        status = et_training_follow_batch(t, error);
-    return status ? status : open_model(t, directory, error);
+    int status;
+    if ((status = et_experiment_set_batch(t->experiment, NULL, batch, t->arena, error)) ||
+        (t->amounts.samples && (status = et_training_apply_recipe(t, error))))
+        return status;
+    return open_model(t, directory, error);
+}
+
+/* ---- the batch that fits into a memory ---- */
+
+#define TRIES_MOST 16
+#define GROWTH     8.0  /* at most, from one that fits to the next */
+#define CLOSE      0.02 /* of the answer: no better one is sought */
+
+et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch, int64_t most)
+{
+    et_assert(batch > 0 && most >= ET_BATCH_LEAST && most <= ET_BATCH_MOST);
+    return (et_batch_fit){ .budget = budget,
+                           .most = most,
+                           .batch = batch < ET_BATCH_LEAST ? ET_BATCH_LEAST
+                                    : batch > most         ? most
+                                                           : batch };
+}
+
+/* A 32nd of it, as a power of two: batches are round numbers. */
+static int64_t grain_of(int64_t batch)
+{
+    int64_t grain = ET_BATCH_LEAST;
+    while (2 * grain <= batch / 32)
+        grain *= 2;
+    return grain;
+}
+
+static double bounded(double value, double low, double high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static double guess(const et_batch_fit *f, uint64_t bytes)
+{
+    double share = (double)f->budget / (double)(bytes ? bytes : 1);
+    if (f->fits && f->fails) {
+        /* Between the two on the line through both, but not at either end. */
+        const double gap = (double)(f->fails - f->fits);
+        const double rise = (double)(f->fails_bytes - f->fits_bytes);
+        const double at = (double)f->fits + (double)(f->budget - f->fits_bytes) * gap / rise;
+        return bounded(at, (double)f->fits + gap / 16, (double)f->fails - gap / 16);
+    }
+    if (f->fits)
+        return (double)f->batch * bounded(share, 1.25, GROWTH);
+    return (double)f->batch * bounded(0.9 * share, 0.1, 0.75);
+}
+
+/* The largest that fits is below the smallest that does not; 0: there was none of that yet. */
+static void fit_sane(const et_batch_fit *f)
+{
+    et_assert(f->batch > 0 && f->budget > 0);
+    et_assert(f->fits >= 0 && f->fails >= 0);
+    et_assert(!f->fits || !f->fails || f->fits < f->fails);
+    et_assert(!f->fits || f->fits_bytes <= f->budget);
+    et_assert(!f->fails || f->fails_bytes > f->budget);
+}
+
+bool et_batch_fit_note(et_batch_fit *f, uint64_t bytes, bool whole)
+{
+    fit_sane(f);
+    const bool fits = bytes <= f->budget;
+    if (fits) {
+        f->fits = f->batch;
+        f->fits_bytes = bytes;
+    } else {
+        f->fails = f->batch;
+        f->fails_bytes = bytes;
+    }
+    if (++f->tries >= TRIES_MOST || (fits && (whole || f->batch >= f->most)) ||
+        (!fits && f->batch <= ET_BATCH_LEAST))
+        return false;
+    int64_t next = (int64_t)bounded(guess(f, bytes), ET_BATCH_LEAST, (double)f->most);
+    const int64_t grain = grain_of(next);
+    next = next / grain * grain;
+    if (f->fits && next < f->fits + grain)
+        next = f->fits + grain;
+    if (next > f->most)
+        next = f->most;
+    bool close = f->fits && f->fails && (double)(f->fails - f->fits) <= CLOSE * (double)f->fits;
+    if (close || next <= f->fits || (f->fails && next >= f->fails))
+        return false;
+    f->batch = next;
+    return true;
 }
 
 /* The smallest batch that can be opened, above one that cannot be: it stays open. Else the message
@@ -520,7 +556,7 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 }
 
 /* Workers and servers go by the settings in the directory, so those come first. */
-static int open_cluster(et_training *t, const char *directory, et_error *error)
+static int open_cluster(et_training *t, et_error *error)
 {
     et_training_cluster *cluster = t->options->cluster;
     if (!cluster)
@@ -531,23 +567,20 @@ static int open_cluster(et_training *t, const char *directory, et_error *error)
                        "servers cannot go back to a checkpoint by itself; set 0",
                        (long long)t->plan.recovery_max_trials);
     et_task_trainer *single;
-    int status = et_learner_single(t->learner, &single, error);
-    if (!status)
-        status = et_training_write_settings(t, directory, error);
-    return status ? status
-                  : cluster->open(cluster, &t->cluster, single, t->experiment, t->plan.train_steps,
-                                  t->options->progress, error);
+    int status;
+    if ((status = et_learner_single(t->learner, &single, error)) ||
+        (status = et_training_write_settings(t, error)))
+        return status;
+    return cluster->open(cluster, &t->cluster, single, t->experiment, t->plan.train_steps,
+                         t->options->progress, error);
 }
 
 int et_training_open(et_training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0 || et_comm_rank(t->options->comm));
-    int status = et_training_open_parts(t, directory, error);
-    if (!status)
-        status = open_cluster(t, directory, error);
-    if (!status)
-        status = open_controller(t, directory, error);
-    if (status)
+    int status;
+    if ((status = et_training_open_parts(t, directory, error)) ||
+        (status = open_cluster(t, error)) || (status = open_controller(t, directory, error)))
         return status;
     warn_of_rates(t);
     /* A run that is at its end does no step that could be recorded. */

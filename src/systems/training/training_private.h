@@ -81,11 +81,6 @@ static inline int64_t et_training_step(const et_training *t)
     return t->learner ? et_training_trainer(t)->step : 0;
 }
 
-static inline const et_layout *et_training_layout(const et_training *t)
-{
-    return et_learner_layout(t->learner);
-}
-
 /* training_open.c. open_parts: everything below the controller, also for --dry-run; open: all of
  * it. After a failure et_training_close closes everything that is open; the directory last, because
  * its lock covers all files. */
@@ -93,11 +88,11 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
-int et_training_write_settings(et_training *t, const char *directory, et_error *error);
+int et_training_write_settings(const et_training *t, et_error *error);
 uint64_t et_training_planned(const et_training *t); /* bytes */
 
-/* training_recipe.c. Adjusts the chosen values to batches of another size (--memory). */
-int et_training_follow_batch(et_training *t, et_error *error);
+/* training_recipe.c. Chooses again, by t->amounts. */
+int et_training_apply_recipe(et_training *t, et_error *error);
 /* When the model is open: a run without a length gets one, by the time limit or by the recipe, and
  * its settings follow. *changed: open the model again with them. */
 int et_training_settle_length(et_training *t, bool *changed, et_error *error);
@@ -107,8 +102,43 @@ void et_training_init_pacing(et_training *t);
 void et_training_follow_length(et_training *t);
 void et_training_say_recipe(et_training *t);
 
-/* training.c: a line above the bar; a longer one is cut. Thirteen columns for what it is about. */
-void et_training_say(et_progress *progress, const char *format, ...)
+/* Measures the duration of a step by running at most `most` steps, which change the weights. After
+ * a first step, which also touches memory for the first time, steps run for three seconds, but at
+ * most a hundred. Batches differ, so the mean of a few steps differs from that of all. The trainer
+ * has started; each rank measures its own steps. ET_EINTERRUPTED: a stop was requested. */
+int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error);
+
+/* A line above the bar; a longer one is cut. Thirteen columns for what it is about. */
+void et_training_say(const et_training *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ---- training_open.c: the largest batch ---- */
+
+/* Finds the largest batch whose plan fits into a given memory, by trying. Memory grows with the
+ * batch, but not by a known law, so each candidate comes from the two nearest results.
+ *
+ *     et_batch_fit fit = et_batch_fit_begin(budget, 4096, ET_BATCH_MOST);
+ *     do
+ *         bytes = needed_by(fit.batch);
+ *     while (et_batch_fit_note(&fit, bytes, false));
+ *     use(fit.fits);                                        0: even the smallest does not fit
+ */
+#define ET_BATCH_LEAST 8
+#define ET_BATCH_MOST  1048576
+
+typedef struct et_batch_fit {
+    uint64_t budget;     /* bytes */
+    int64_t batch;       /* to be tried next */
+    int64_t most;        /* no larger one is tried */
+    int64_t fits, fails; /* the largest that fits, the smallest that does not; 0: none */
+    uint64_t fits_bytes, fails_bytes;
+    int tries;
+} et_batch_fit;
+
+/* batch: the first one to try. most: the largest one, from ET_BATCH_LEAST to ET_BATCH_MOST. */
+et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch, int64_t most);
+
+/* What batch needs; whole: a larger one would be of no use. True: another is to be tried. */
+bool et_batch_fit_note(et_batch_fit *fit, uint64_t bytes, bool whole);
 
 #endif

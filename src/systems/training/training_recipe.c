@@ -22,24 +22,62 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/text/format.h"
 #include "engine/comm/together.h"
 #include "engine/optim/optimizer.h"
-#include "systems/training/dry_run.h"
+#include "train/step/trainer.h"
 
 #define IN_TIME     0.9 /* share of a time limit that is planned for */
 #define LINE_WIDTH  80
 #define LABEL_WIDTH 13
 
-static int apply(et_training *t, et_error *error)
+int et_training_apply_recipe(et_training *t, et_error *error)
 {
     int status = et_recipe_apply(t->experiment, &t->amounts, t->arena, error);
     return status ? status : et_experiment_check(t->experiment, error);
 }
 
-int et_training_follow_batch(et_training *t, et_error *error)
+#define MEASURED   3.0 /* seconds */
+#define STEPS_MOST 100
+
+/* Where there is time for more, the first step does not count. */
+int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error)
 {
-    return t->amounts.samples ? apply(t, error) : ET_OK;
+    et_assert(t->learner && most >= 0);
+    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_trainer_view view = { .unit = NULL };
+    int status = trainer->class->loop_begin(trainer, error);
+    double start = et_clock_monotonic(), units = 0;
+    int64_t timed = 0;
+    bool more = true;
+    for (int64_t i = 0; !status && more; i++) {
+        double now = et_clock_monotonic();
+        bool ends = i > STEPS_MOST || i >= most || (timed && now - start > MEASURED);
+        /* All ranks agree how long that goes on and whether it was interrupted; rank 0 looks at the
+         * clock. */
+        status = et_flag_is_set(t->options->stop)
+                     ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
+                     : ET_OK;
+        status = et_together_decide(t->options->comm, status, &ends, error);
+        more = !status && !ends;
+        if (!more)
+            break;
+        if (i == 1) {
+            start = now;
+            units = 0;
+            timed = 0;
+        }
+        status = et_trainer_step(trainer, error);
+        trainer->class->view(trainer, &view);
+        units += (double)view.units;
+        timed++;
+    }
+    double seconds = et_clock_monotonic() - start;
+    *pace = (et_pace){ .seconds = timed ? seconds / (double)timed : NAN,
+                       .units = timed && seconds > 0 ? units / seconds : NAN,
+                       .unit = view.unit };
+    return status;
 }
 
 /* All ranks go by the slowest. */
@@ -55,18 +93,15 @@ static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 
 static int time_steps(et_training *t, et_error *error)
 {
-    et_assert(t->learner && t->options->comm);
     et_trainer *trainer = et_learner_trainer(t->learner);
     et_pace pace;
-    int status = trainer->class->start(trainer, error);
-    if (!status)
-        status = et_pace_measure(&pace, trainer, t->options->comm, t->plan.train_steps,
-                                 t->options->stop, error);
-    if (!status)
-        status = take_slowest(&pace.seconds, t->options->comm, error);
-    if (!status)
-        t->step_seconds = pace.seconds;
-    return status;
+    int status;
+    if ((status = trainer->class->start(trainer, error)) ||
+        (status = et_training_pace(t, t->plan.train_steps, &pace, error)) ||
+        (status = take_slowest(&pace.seconds, t->options->comm, error)))
+        return status;
+    t->step_seconds = pace.seconds;
+    return ET_OK;
 }
 
 /* Updates in addition to validations; round numbers, as people would set them. */
@@ -112,7 +147,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     t->experiment->trainer.train_steps = t->amounts.steps;
     t->paced = seconds > 0;
     if (!status && seconds > 0)
-        status = apply(t, error);
+        status = et_training_apply_recipe(t, error);
     *changed = !status;
     return status;
 }
@@ -188,8 +223,7 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
     et_controller_set_length(t->controller, length);
     et_training_follow_length(t);
     if (fabs((double)(length - was)) > PRINTED * (double)was)
-        et_training_say(t->options->progress,
-                        "length       %s fit into the time limit by the speed so far",
+        et_training_say(t, "length       %s fit into the time limit by the speed so far",
                         et_format_many(length, "step").text);
     return ET_OK;
 }
@@ -225,32 +259,32 @@ void et_training_say_recipe(et_training *t)
     if (!et_recipe_has_length(t->experiment)) {
         const et_format steps = et_format_many(t->amounts.steps, "step");
         if (t->options->ends > 0 && !t->options->cluster)
-            et_training_say(t->options->progress, "length       %s of %s s fit into the time limit",
-                            steps.text, et_format_value(t->step_seconds).text);
+            et_training_say(t, "length       %s of %s s fit into the time limit", steps.text,
+                            et_format_value(t->step_seconds).text);
         else if (t->step_seconds > 0)
             et_training_say(
-                t->options->progress,
+                t,
                 "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
                 "sets another)",
                 et_format_value(t->amounts.epochs).text, steps.text,
                 et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
     }
     if (!et_recipe_print(t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
-        et_training_say(t->options->progress, "%s  for %s and %s (--set changes any of these):",
+        et_training_say(t, "%s  for %s and %s (--set changes any of these):",
                         t->experiment->finetunes ? "fine-tuning" : "recipe     ",
                         et_format_many(t->amounts.samples, et_training_recipe(t)->noun).text,
                         et_format_many(t->plan.train_steps, "step").text);
         const char *text = et_strbuf_text(&chosen);
         while (*text) {
             const size_t length = fitting(text);
-            et_training_say(t->options->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
+            et_training_say(t, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
             text += length + (text[length] == ' ');
         }
     }
     et_strbuf_release(&chosen);
 }
 
-void et_training_say(et_progress *progress, const char *format, ...)
+void et_training_say(const et_training *t, const char *format, ...)
 {
     /* Paths may be long; what does not fit is lost, and only of a message. */
     char text[1024];
@@ -258,5 +292,5 @@ void et_training_say(et_progress *progress, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    et_progress_message(progress, text);
+    et_progress_message(t->options->progress, text);
 }

@@ -117,11 +117,6 @@ static void supervise(attempt *a, const sigset_t *signals)
     }
 }
 
-static bool may_help(const attempt *a)
-{
-    return !a->asked && (a->code > KILLED || a->code == LOST);
-}
-
 static void tell(const attempt *a, int64_t trial)
 {
     const char *name = a->l->call->program->name;
@@ -141,10 +136,7 @@ static void tell(const attempt *a, int64_t trial)
 static bool is_own(const launch *l, const char *word)
 {
     const et_commands all = et_commands_of(l->call->program);
-    for (size_t i = 0; i < all.count; i++)
-        if (!strcmp(word, all.row[i]->name))
-            return true;
-    return false;
+    return et_commands_find(&all, word) != NULL;
 }
 
 /* This program's own commands by itself. */
@@ -202,7 +194,7 @@ static int run(const launch *l, int *code, et_error *error)
                      a.code == ET_RANK_NOT_STARTED
                          ? "neither a program nor a command of etude has this name"
                          : "not a program, or no permission to run it");
-        if (!may_help(&a))
+        if (a.asked || (a.code <= KILLED && a.code != LOST))
             break;
         tell(&a, trial < l->restart ? trial + 1 : 0);
         if (trial >= l->restart)

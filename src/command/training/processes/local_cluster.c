@@ -142,21 +142,16 @@ static process *note_end(cluster *c, pid_t pid, int how, process **again)
     return NULL;
 }
 
-static bool is_left(const cluster *c, et_job_role role)
+/* How many are there; *works: whether a worker is, or was until the master was done. */
+static int count_left(const cluster *c, bool *works)
 {
-    for (int i = 0; i < c->count; i++)
-        if (c->process[i].pid && c->process[i].role == role)
-            return true;
-    return false;
-}
-
-/* Whether a worker is there, or was until the master was done. */
-static bool works(const cluster *c)
-{
-    for (int i = 0; i < c->count; i++)
-        if (c->process[i].role == ET_JOB_WORKER && (c->process[i].pid || c->process[i].good))
-            return true;
-    return false;
+    int left = 0;
+    *works = false;
+    for (const process *p = c->process; p < c->process + c->count; p++) {
+        left += p->pid != 0;
+        *works |= p->role == ET_JOB_WORKER && (p->pid || p->good);
+    }
+    return left;
 }
 
 /* Once. It saves, and servers and workers go when it has. */
@@ -187,10 +182,10 @@ static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child
 {
     double ended = 0, alone = 0;
     int how, status = ET_OK;
+    bool works;
     *child = false;
     sane(c);
-    while (is_left(c, ET_JOB_MASTER) || is_left(c, ET_JOB_WORKER) ||
-           is_left(c, ET_JOB_PARAM_SERVER)) {
+    while (count_left(c, &works)) {
         pid_t pid;
         while ((pid = waitpid(-1, &how, WNOHANG)) > 0) {
             process *again = NULL, *p = note_end(c, pid, how, &again);
@@ -209,7 +204,8 @@ static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child
             if (status)
                 end_master(c);
         }
-        if (!alone && !works(c))
+        count_left(c, &works);
+        if (!alone && !works)
             alone = et_clock_monotonic(); /* nobody computes, and nobody comes again */
         if (!ended && alone && et_clock_monotonic() - alone > ALONE)
             end_master(c);

@@ -13,7 +13,6 @@
 #include "command/print.h"
 #include "command/ranks.h"
 #include "command/training/evaluate.h"
-#include "command/training/roles.h"
 #include "command/training/series/series.h"
 #include "command/training/train_args.h"
 #include "command/training/training.h"
@@ -264,7 +263,7 @@ static int follow(following *w, et_error *error)
         return status;
     if (all)
         return measure_all(w, error);
-    status = et_evaluation_load(&w->evaluation, NULL, error);
+    status = et_evaluation_load(&w->evaluation, ET_CHECKPOINT_NEWEST, error);
     return status ? status : measure(w, error);
 }
 

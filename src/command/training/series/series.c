@@ -31,7 +31,6 @@
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
-#include "systems/training/dry_run.h"
 #include "systems/training/model_dir.h"
 #include "systems/training/session.h"
 #include "train/checkpoint/artifact/artifact.h"
