@@ -169,7 +169,7 @@ struct et_loop {
     et_loop_best best;
 };
 
-/* ---- guards.c ---- */
+/* ---- events.c ---- */
 
 /* Whether a call may continue: between begin and end, without an earlier failure. */
 int et_loop_ready(et_loop *loop);
@@ -220,38 +220,10 @@ void et_loop_drop_pairs(et_loop *loop, bool all);
 /* A timer that may not have ended. */
 void et_loop_drop_timer(et_loop *loop, const char *name);
 
-/* ---- summaries.c ---- */
-
-/* The graph of a pass into the event files of a writer. ET_EUSAGE: it has none. */
-int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error);
-
-/* ---- stopping.c ---- */
-
-int et_loop_note_valid(et_loop *loop, double value);
 /* Reads best and best_step from the run. */
 void et_loop_read_best(et_loop *loop);
 /* The best parameters back, at a clean end; for et_together_run. */
 int et_loop_take_best(void *loop, et_error *error);
-
-/* ---- evaluator.c: values of a pass as metrics of a loop ---- */
-
-typedef struct et_measures {
-    et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
-    const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
-    et_loop_metric *metrics; /* [count]; names owned */
-    et_loop_metric *given;   /* [count]: the measures with a value, from et_measures_read */
-    int *index;              /* [count]: in the pass; -1: the sum of its losses */
-    int count;
-} et_measures;
-
-/* pass, if there is one, is prepared. unnamed: the name of a metric without a name; NULL: every
- * metric has a name. ET_ECONFIG: a name is missing, or the pass has no such measure. */
-int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure *list, int count,
-                     const char *unnamed, et_error *error);
-void et_measures_release(et_measures *measures);
-
-/* Reads all measures with a value into given; returns their number. */
-int et_measures_read(et_measures *measures);
 
 /* ---- annealing.c: bound values with resolved targets ---- */
 
