@@ -72,50 +72,18 @@ static int check_work(const char *path, const void *bytes, size_t length, const 
 
 /* Whether the file is the first record or an end of it that a power loss tore: each byte is as in
  * the record or, where it never reached the disk, zero. */
-static bool began(const et_mapping *file, const et_record_frame *frame, const char *text,
-                  size_t length)
+static bool began(const et_mapping *file, const et_strbuf *work)
 {
+    const et_record_frame frame = et_record_frame_of(et_strbuf_text(work), work->length);
     const unsigned char *bytes = (const unsigned char *)file->data;
-    bool same = file->length <= length + ET_RECORD_OVERHEAD;
+    bool same = file->length <= work->length + ET_RECORD_OVERHEAD;
     for (size_t i = 0; same && i < file->length; i++) {
         const size_t at = i - ET_RECORD_HEAD;
-        same = !bytes[i] || bytes[i] == (i < ET_RECORD_HEAD ? frame->head[i]
-                                         : at < length      ? (unsigned char)text[at]
-                                                            : frame->tail[at - length]);
+        same = !bytes[i] || bytes[i] == (i < ET_RECORD_HEAD  ? frame.head[i]
+                                         : at < work->length ? (unsigned char)work->data[at]
+                                                             : frame.tail[at - work->length]);
     }
     return same;
-}
-
-static int check_began(const char *path, const et_mapping *file, const et_value *work,
-                       et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, work, 0);
-    int status = et_value_failed(work) || text.failed
-                     ? et_alloc_failed(error, 0, "what translations depend on")
-                     : ET_OK;
-    if (!status) {
-        const et_record_frame frame = et_record_frame_of(et_strbuf_text(&text), text.length);
-        if (!began(file, &frame, et_strbuf_text(&text), text.length))
-            status = foreign(path, error);
-    }
-    et_strbuf_release(&text);
-    return status;
-}
-
-static int write_work(et_augment_journal *journal, const et_value *work, et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, work, 0);
-    int status =
-        et_value_failed(work) || text.failed
-            ? et_alloc_failed(error, 0, "what translations depend on")
-            : et_record_log_write(&journal->log, et_strbuf_text(&text), text.length, error);
-    /* So that only a file without lines can have a torn first record. */
-    if (!status)
-        status = et_record_log_flush(&journal->log, error);
-    et_strbuf_release(&text);
-    return status;
 }
 
 /* ---- opening ---- */
@@ -141,8 +109,8 @@ static int lock(et_augment_journal *journal, et_error *error)
 }
 
 /* Counts the whole lines; *empty: there is no whole record. */
-static int read_head(et_augment_journal *journal, const et_value *work, bool *empty,
-                     et_error *error)
+static int read_head(et_augment_journal *journal, const et_value *work, const et_strbuf *text,
+                     bool *empty, et_error *error)
 {
     et_record_scan scan;
     const void *bytes;
@@ -154,8 +122,8 @@ static int read_head(et_augment_journal *journal, const et_value *work, bool *em
     *empty = !status && !bytes;
     if (status == ET_EFORMAT)
         status = foreign(journal->path, error);
-    if (*empty && scan.torn)
-        status = check_began(journal->path, &scan.mapping, work, error);
+    if (*empty && scan.torn && !began(&scan.mapping, text))
+        status = foreign(journal->path, error);
     if (!status && bytes)
         status = check_work(journal->path, bytes, length, work, error);
     while (!status && bytes && !(status = et_record_scan_next(&scan, &bytes, &length, error)))
@@ -175,19 +143,27 @@ int et_augment_journal_open(et_augment_journal *journal, const char *output, con
     et_assert(journal && output && work);
     bool empty = true;
     *journal = (et_augment_journal){ .lock = -1 };
-    et_strbuf path = ET_STRBUF_INIT;
+    et_strbuf path = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
     et_strbuf_printf(&path, "%s.part", output);
     journal->path = et_strbuf_detach(&path);
-    int status = journal->path ? lock(journal, error) : et_alloc_failed(error, 0, "a path");
+    et_json_print(&text, work, 0);
+    int status = !journal->path ? et_alloc_failed(error, 0, "a path")
+                 : et_value_failed(work) || text.failed
+                     ? et_alloc_failed(error, 0, "what translations depend on")
+                     : lock(journal, error);
     if (!status)
-        status = read_head(journal, work, &empty, error);
+        status = read_head(journal, work, &text, &empty, error);
     if (!status) {
         status =
             et_record_log_open(&journal->log, journal->path, empty ? 0 : ET_APPEND_CONTINUE, error);
         journal->open = !status;
     }
     if (!status && empty)
-        status = write_work(journal, work, error);
+        status = et_record_log_write(&journal->log, text.data, text.length, error);
+    /* So that only a file without lines can have a torn first record. */
+    if (!status && empty)
+        status = et_record_log_flush(&journal->log, error);
+    et_strbuf_release(&text);
     if (status) {
         /* A file that has got nothing goes again. */
         struct stat file;
