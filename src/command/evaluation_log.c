@@ -117,10 +117,9 @@ int et_evaluation_log_add(et_evaluation_log *log, int64_t step, const et_value *
     et_assert(log->sink && log->lock >= 0);
     et_assert(log->count >= 0 && !log->count == (log->last < 0));
     et_assert(values->kind == ET_VALUE_DICT);
-    int status = et_sink_write(log->sink, step, values, error);
-    if (!status)
-        status = et_sink_flush(log->sink, error);
-    if (status)
+    int status;
+    if ((status = et_sink_write(log->sink, step, values, error)) ||
+        (status = et_sink_flush(log->sink, error)))
         return status;
     log->last = step;
     log->count++;

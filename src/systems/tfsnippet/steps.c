@@ -189,10 +189,9 @@ static int next_batch(et_flow *flow, bool *over, et_error *error)
         flow->pass_over--;
         return ET_OK;
     }
-    int status = flow->open ? ET_OK : open_pass(flow, error);
-    if (!status)
-        status = et_batch_cursor_next(&flow->cursor, over, error);
-    if (status)
+    int status;
+    if ((status = flow->open ? ET_OK : open_pass(flow, error)) ||
+        (status = et_batch_cursor_next(&flow->cursor, over, error)))
         return status;
     flow->over += *over;
     const bool ended = !flow->cursor.begun;

@@ -9,10 +9,16 @@
  * trial and --search, and their results are read from the runs, so a search that was stopped or
  * killed continues where it was: done trials are read, others resume. tune.json keeps what the
  * search is. */
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -29,12 +35,14 @@
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/ranks.h"
+#include "command/runs/history.h"
 #include "command/training/train_args.h"
 #include "command/training/tune/search.h"
-#include "command/training/tune/trials.h"
+#include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/run_names.h"
+#include "train/run/options.h"
 
 #define THIRD      3 /* part of the trials that goes on */
 #define RUNGS_MAX  4 /* the first one has a 27th of the steps */
@@ -45,8 +53,6 @@
 #define FILE_BYTES ((size_t)16 << 20)
 #define FORMAT     "etude-tune-2"
 #define MESSAGES   "messages.txt"
-
-enum { EXIT_USAGE = 2, EXIT_SETTINGS = 3 }; /* of a process */
 
 typedef struct tune_options {
     et_train_args train;
@@ -95,11 +101,211 @@ const et_usage et_usage_tune = {
     "EXPERIMENT runs/tune DATA --search lr=1e-4..1e-2:log --trials 9"
 };
 
+/* ---- trials ---- */
+
+/* A trial is a run that `train` makes in a process of its own, by its own command line. A trial
+ * that is done is not run again; one that was interrupted or killed is resumed. */
+
+#define MESSAGES_MAX ((size_t)16 << 20) /* bytes that are read for the reason of a failure */
+
+enum {
+    EXIT_USAGE = 2,
+    EXIT_SETTINGS = 3,
+    EXIT_STOPPED = 75
+}; /* of a process; the last one: saved */
+
+typedef enum trial_end {
+    TRIAL_DONE,
+    TRIAL_FAILED,  /* also: diverged */
+    TRIAL_STOPPED, /* saved, because of a signal or of a time limit */
+    TRIAL_LOST,    /* killed, or the disk was full: its settings are not the reason */
+} trial_end;
+
+typedef struct attempt {
+    const char *model_dir;
+    int argc; /* of train: argv has model_dir, too */
+    char **argv;
+    const char *messages; /* file for what the process prints, replaced */
+    /* results, once it has ended */
+    trial_end end;
+    bool asked;       /* a signal asked this process to stop */
+    int code;         /* exit code of FAILED and LOST; below 0: a signal */
+    char reason[400]; /* the same */
+    char metric[200]; /* that chooses the best checkpoint */
+    bool lower;       /* is better */
+    double value;     /* the best one; if the run keeps no best checkpoint, the last one */
+    int64_t step;     /* of this value */
+    double seconds;   /* of the run's work in all sessions */
+} attempt;
+
+/* Of a run that keeps no best checkpoint, its last validation counts, as its last weights do. */
+static bool take_value(attempt *t, const et_history *h)
+{
+    const et_history_best best = et_history_best_of(h);
+    if (best.series && best.step >= 0 && isfinite(best.value)) {
+        snprintf(t->metric, sizeof t->metric, "%s", best.metric);
+        t->lower = best.lower;
+        t->value = best.value;
+        t->step = best.step;
+        return true;
+    }
+    const et_value *asked = et_history_setting(h, "trainer.best_checkpoint_eval_metric");
+    const bool own = asked && asked->kind == ET_VALUE_STRING && asked->string[0] &&
+                     strcmp(asked->string, ET_BEST_AUTO) != 0;
+    const char *name = own ? asked->string : ET_LOGGED_VALIDATION_LOSS;
+    const et_history_series *series;
+    if (!et_history_match(h, name, &series, 1) || !series->count)
+        return false;
+    const et_history_point *last = &series->points[series->count - 1];
+    snprintf(t->metric, sizeof t->metric, "%s", name);
+    t->lower = et_history_is_lower_better(h, series);
+    t->value = last->value;
+    t->step = last->step;
+    return isfinite(last->value);
+}
+
+/* Seconds that a run has worked so far; 0: there is none. */
+static double seconds_of(const char *model_dir)
+{
+    et_history *h = NULL;
+    double seconds = 0;
+    if (et_history_is_run(model_dir) && !et_history_open(&h, model_dir, NULL))
+        seconds = et_history_seconds_in_all(h);
+    et_history_close(h);
+    return isnan(seconds) ? 0 : seconds;
+}
+
+/* exited: train says that the run is done. The record of a run that was killed after its last step
+ * does not, although nothing is left to do. */
+static bool read_run(attempt *t, bool exited)
+{
+    et_history *h = NULL;
+    bool done = et_history_is_run(t->model_dir) && !et_history_open(&h, t->model_dir, NULL) &&
+                (exited || et_history_state_of(h) == ET_HISTORY_DONE) && take_value(t, h);
+    if (done) {
+        t->end = TRIAL_DONE;
+        t->seconds = seconds_of(t->model_dir);
+    }
+    et_history_close(h);
+    return done;
+}
+
+/* The last line that the process has printed. */
+static void read_reason(attempt *t, const et_program *program, int code)
+{
+    char *text = NULL;
+    size_t length = 0;
+    snprintf(t->reason, sizeof t->reason, "exit code %d", code);
+    if (et_file_read(&text, &length, t->messages, MESSAGES_MAX, NULL))
+        return;
+    while (length && (text[length - 1] == '\n' || text[length - 1] == ' '))
+        text[--length] = 0;
+    const char *line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    const size_t name = strlen(program->name);
+    line += !strncmp(line, program->name, name) && !strncmp(line + name, ": ", 2) ? name + 2 : 0;
+    if (length)
+        snprintf(t->reason, sizeof t->reason, "%s", line);
+    et_free(text);
+}
+
+/* status: of the command, if it returned. */
+static int take_results(attempt *t, const et_program *program, int how, int status, et_error *error)
+{
+    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
+    t->code = code;
+    t->seconds = seconds_of(t->model_dir);
+    t->end = code == EXIT_STOPPED ? TRIAL_STOPPED : code ? TRIAL_FAILED : TRIAL_DONE;
+    if (t->end == TRIAL_FAILED && code < 0)
+        snprintf(t->reason, sizeof t->reason, "ended by signal %d, %s", -code, strsignal(-code));
+    else if (t->end == TRIAL_FAILED)
+        read_reason(t, program, code);
+    /* Other processes send these signals, such as the kernel when memory is short. */
+    const bool killed = code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
+    if (t->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
+        t->end = TRIAL_LOST;
+    if (t->end == TRIAL_DONE && !read_run(t, true))
+        return et_fail(error, ET_EDATA,
+                       "%s: the run has no validation to compare trials by; name validation data, "
+                       "such as --valid",
+                       t->model_dir);
+    return ET_OK;
+}
+
+static int train(const attempt *t, const et_program *program, pid_t parent, const sigset_t *before,
+                 et_error *error)
+{
+    const et_command *row = program->commands;
+    while (row->name && strcmp(row->name, "train") != 0)
+        row++;
+    const int messages = open(t->messages, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (messages < 0 || dup2(messages, STDOUT_FILENO) < 0 || dup2(messages, STDERR_FILENO) < 0)
+        return et_fail_errno(error, "%s", t->messages);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigprocmask(SIG_SETMASK, before, NULL);
+    if (getppid() != parent)
+        return et_fail(error, ET_EINTERRUPTED, "tune has ended");
+    const et_call call = {
+        .program = program, .command = "train", .argc = t->argc, .argv = t->argv
+    };
+    return et_command_run(row, &call, error);
+}
+
+/* Passes the first signal on, which saves and ends the trial. */
+static int wait_for(attempt *t, pid_t pid, const sigset_t *signals)
+{
+    int how = 0;
+    while (waitpid(pid, &how, WNOHANG) == 0) {
+        const struct timespec moment = { 0, 200000000 };
+        const int number = sigtimedwait(signals, NULL, &moment);
+        if (number <= 0 || number == SIGCHLD)
+            continue;
+        kill(pid, number == SIGHUP ? SIGTERM : number);
+        t->asked |= number != SIGUSR1;
+    }
+    return how;
+}
+
+/* *child: this is the new process, whose work is done, and the status is its own. ET_EDATA: the run
+ * is done, but has no validation. */
+static int run_process(attempt *t, const et_program *program, bool *child, et_error *error)
+{
+    et_assert(t->model_dir && t->argc > 0 && t->messages);
+    static const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
+    sigset_t signals, before;
+    const pid_t parent = getpid();
+    *child = false;
+    if (read_run(t, false))
+        return ET_OK;
+    int *ended =
+        mmap(NULL, sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ended == MAP_FAILED)
+        return et_fail_errno(error, "a process for a trial");
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
+        sigaddset(&signals, awaited[i]);
+    fflush(NULL);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    const pid_t pid = fork();
+    *child = pid == 0;
+    if (*child)
+        return *ended = train(t, program, parent, &before, error);
+    const int how = pid < 0 ? 0 : wait_for(t, pid, &signals);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
+                         : take_results(t, program, how, *ended, error);
+    munmap(ended, sizeof *ended);
+    return status;
+}
+
+/* ---- the search ---- */
+
 typedef struct candidate {
     const char *const *value; /* [spaces] */
     bool refused;             /* its settings are invalid */
     int rung;                 /* the last one that it has ended, from 1; 0: none */
-    et_trial result;          /* of this rung */
+    attempt result;           /* of this rung */
 } candidate;
 
 typedef struct tuning {
@@ -120,22 +326,19 @@ typedef struct tuning {
 
 /* ---- command lines of train ---- */
 
-/* After a failure words are missing. */
+/* Without memory words are missing: the arena has failed. */
 typedef struct words {
     et_arena *arena;
     char **items;
     int count, most;
-    bool failed;
 } words;
 
 /* text NULL: no memory. */
 static void add_word(words *w, const char *text)
 {
-    et_assert(w->count <= w->most);
+    et_assert(w->count < w->most);
     char *copy = text && w->items ? et_arena_strdup(w->arena, text) : NULL;
-    if (!copy || w->count == w->most)
-        w->failed = true;
-    else
+    if (copy)
         w->items[w->count++] = copy;
 }
 
@@ -217,7 +420,7 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
     const et_call call = {
         .program = t->call->program, .command = "train", .argc = w.count, .argv = w.items
     };
-    int status = w.failed
+    int status = t->arena.failed
                      ? et_alloc_failed(error, (size_t)w.count, "words")
                      : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
     if (status)
@@ -284,41 +487,15 @@ static int draw_candidates(tuning *t, et_error *error)
                           &t->arena, error);
 }
 
-static int parse_search(tuning *t, et_error *error)
-{
-    const et_strings *search = &t->args->search;
-    int status = ET_OK;
-    if (!search->count)
-        return et_fail(error, ET_EUSAGE,
-                       "tune: say what to try, for example --search lr=1e-4..1e-2:log");
-    if (search->count > SPACES_MAX)
-        return et_fail(error, ET_EUSAGE, "--search: %zu names; give at most %d", search->count,
-                       SPACES_MAX);
-    for (size_t i = 0; i < search->count && !status; i++) {
-        status = et_search_parse(&t->space[i], search->items[i], &t->arena, error);
-        for (size_t k = 0; k < i && !status; k++)
-            if (!strcmp(t->space[k].name, t->space[i].name))
-                status = et_fail(error, ET_EUSAGE, "--search: %s is given twice", t->space[i].name);
-        t->spaces += !status;
-    }
-    return status;
-}
-
 /* As many as the trials can fill, and as leave the first one an epoch, or 10 steps. */
-static int count_rungs(const tuning *t)
-{
-    const double least = t->length > 0 ? 10 : EPOCH, all = fabs((double)t->length);
-    int rungs = 1;
-    for (int left = t->trials / THIRD; left >= 1 && rungs < RUNGS_MAX; left /= THIRD)
-        if (all / pow(THIRD, rungs) >= least)
-            rungs++;
-    return rungs;
-}
-
 static int check_rungs(tuning *t, et_error *error)
 {
+    const double least = t->length > 0 ? 10 : EPOCH, all = fabs((double)t->length);
     et_assert(t->trials > 0);
-    t->rungs = t->args->rungs ? (int)t->args->rungs : count_rungs(t);
+    t->rungs = t->args->rungs ? (int)t->args->rungs : 1;
+    for (int left = t->trials / THIRD; !t->args->rungs && left >= 1 && t->rungs < RUNGS_MAX;
+         left /= THIRD)
+        t->rungs += all / pow(THIRD, t->rungs) >= least;
     if (t->length == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_steps: 0; set --steps or --epochs, the length of the last "
@@ -333,12 +510,12 @@ static int check_rungs(tuning *t, et_error *error)
 
 static int name_directory(tuning *t, et_error *error)
 {
-    char name[300];
     t->dir = t->args->train.model_dir;
     for (int i = 1; !t->dir; i++) {
-        snprintf(name, sizeof name, "runs/tune-%s-%d", et_path_base(t->experiment), i);
-        if (!et_file_exists(name) && !(t->dir = et_arena_strdup(&t->arena, name)))
-            return et_alloc_failed(error, sizeof name, "a path");
+        t->dir = et_arena_printf(&t->arena, "runs/tune-%s-%d", et_path_base(t->experiment), i);
+        if (!t->dir)
+            return et_alloc_failed(error, t->arena.used, "a path");
+        t->dir = et_file_exists(t->dir) ? NULL : t->dir;
     }
     if (et_file_exists_in(t->dir, ET_RUN_SETTINGS))
         return et_fail(error, ET_EUSAGE, "%s is a run; name another directory for the search",
@@ -346,35 +523,26 @@ static int name_directory(tuning *t, et_error *error)
     return ET_OK;
 }
 
-/* What the search is. */
-static et_value *describe(tuning *t)
-{
-    const words w = make_words(t, NULL, 0, NULL);
-    et_value *what = et_value_dict(&t->arena);
-    if (w.failed || !what)
-        return NULL;
-    et_value_set_string(what, "format", FORMAT);
-    et_value *list = et_value_set_list(what, "train");
-    for (int i = 0; i < w.count; i++)
-        et_value_add_string(list, w.items[i]);
-    list = et_value_set_list(what, "search");
-    for (size_t i = 0; i < t->args->search.count; i++)
-        et_value_add_string(list, t->args->search.items[i]);
-    et_value_set_int(what, "trials", t->trials);
-    et_value_set_int(what, "rungs", t->rungs);
-    et_value_set_int(what, "search-seed", t->args->seed);
-    return what;
-}
-
+/* tune.json keeps what the search is. */
 static int open_directory(tuning *t, et_error *error)
 {
-    const et_value *now = describe(t);
+    const words w = make_words(t, NULL, 0, NULL);
     const char *path = et_arena_printf(&t->arena, "%s/" FILE_NAME, t->dir);
     const char *lock = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
-    et_value *was = NULL;
+    et_value *was = NULL, *now = et_value_dict(&t->arena);
     et_assert(t->lock < 0 && t->dir);
-    if (!now || !path || !lock)
-        return et_alloc_failed(error, 64, "a search");
+    et_value_set_string(now, "format", FORMAT);
+    et_value *list = et_value_set_list(now, "train");
+    for (int i = 0; i < w.count; i++)
+        et_value_add_string(list, w.items[i]);
+    list = et_value_set_list(now, "search");
+    for (size_t i = 0; i < t->args->search.count; i++)
+        et_value_add_string(list, t->args->search.items[i]);
+    et_value_set_int(now, "trials", t->trials);
+    et_value_set_int(now, "rungs", t->rungs);
+    et_value_set_int(now, "search-seed", t->args->seed);
+    if (t->arena.failed)
+        return et_alloc_failed(error, t->arena.used, "a search");
     int status = et_directory_make(t->dir, error);
     if (!status)
         status = et_lock_take(&t->lock, lock, error);
@@ -414,10 +582,9 @@ static void tell(const tuning *t, int trial, int rung)
 {
     et_assert(trial >= 0 && trial < t->trials && rung >= 1 && rung <= t->rungs);
     const candidate *c = &t->candidate[trial];
-    et_strbuf values = ET_STRBUF_INIT;
+    et_strbuf values = ET_STRBUF_INIT; /* "lr 0.0012, dropout 0.3" */
     if (t->args->train.quiet)
         return;
-    /* "lr 0.0012, dropout 0.3" */
     for (int i = 0; i < t->spaces; i++)
         et_strbuf_printf(&values, "%s%s %s", i ? ", " : "", t->space[i].name, c->value[i]);
     et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
@@ -432,21 +599,10 @@ static bool is_over(const tuning *t)
     return t->ends > 0 && et_clock_monotonic() >= t->ends;
 }
 
-/* Whether a trial fails for a reason that all have, such as data that are not there: settings, data
- * or the command line, and no trial has succeeded. */
-static bool is_hopeless(const tuning *t, const et_trial *one)
-{
-    bool hopeless = one->end == ET_TRIAL_FAILED && !one->asked &&
-                    (one->code == EXIT_USAGE || one->code == EXIT_SETTINGS);
-    for (int i = 0; i < t->trials; i++)
-        hopeless &= !t->candidate[i].rung;
-    return hopeless;
-}
-
 /* A search that no trial has begun is not kept, so that the corrected command can have its name. */
 static void forget_search(tuning *t)
 {
-    static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK };
+    static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK, "rung-1" };
     for (int i = 0; i < t->trials; i++)
         for (int rung = 1; rung <= t->rungs; rung++) {
             const char *path = directory_of(t, rung, i);
@@ -458,9 +614,6 @@ static void forget_search(tuning *t)
         if (path)
             (void)remove(path);
     }
-    const char *rung = et_arena_printf(&t->arena, "%s/rung-1", t->dir);
-    if (rung)
-        (void)remove(rung);
     (void)remove(t->dir);
 }
 
@@ -474,33 +627,35 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
     if (t->ends > 0)
         add_pair(&w, "--time-limit",
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
-    if (!model_dir || !messages || w.failed)
+    if (t->arena.failed)
         return et_alloc_failed(error, (size_t)w.count, "words");
-    et_trial one = {
-        .model_dir = model_dir, .argc = w.count, .argv = w.items, .messages = messages
-    };
-    int status = et_trial_run(&one, t->call->program, child, error);
+    attempt one = { model_dir, w.count, w.items, messages, .code = 0 };
+    int status = run_process(&one, t->call->program, child, error);
     if (*child || status)
         return status;
-    t->stopped |= one.end == ET_TRIAL_STOPPED || one.asked;
-    if (is_hopeless(t, &one)) {
+    t->stopped |= one.end == TRIAL_STOPPED || one.asked;
+    /* Whether all trials fail for the same reason: settings, data or the command line are wrong,
+     * and no trial has succeeded. */
+    bool hopeless = one.end == TRIAL_FAILED && !one.asked &&
+                    (one.code == EXIT_USAGE || one.code == EXIT_SETTINGS);
+    for (int i = 0; i < t->trials; i++)
+        hopeless &= !t->candidate[i].rung;
+    if (hopeless) {
         forget_search(t);
         return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
                        trial + 1, one.reason);
     }
-    if (one.end == ET_TRIAL_LOST && !one.asked)
+    if (one.end == TRIAL_LOST && !one.asked)
         return et_fail(
             error, one.code < 0 ? ET_EFAIL : ET_ENOSPACE,
             "trial %d of rung %d: %s; the search stops here, and the same command resumes it",
             trial + 1, rung, one.reason);
-    if (one.end == ET_TRIAL_FAILED && !one.asked)
+    if (one.end == TRIAL_FAILED && !one.asked)
         et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", trial + 1, rung, one.reason);
-    if (one.end == ET_TRIAL_STOPPED)
+    c->refused |= one.end == TRIAL_FAILED;
+    if (one.end != TRIAL_DONE)
         return ET_OK;
-    c->rung = one.end == ET_TRIAL_DONE ? rung : c->rung;
-    c->refused |= one.end == ET_TRIAL_FAILED;
-    if (one.end != ET_TRIAL_DONE)
-        return ET_OK;
+    c->rung = rung;
     c->result = one;
     tell(t, trial, rung);
     return ET_OK;
@@ -657,7 +812,7 @@ static int print_results(tuning *t, const standing *standings, int count, et_err
     et_strbuf_printf(&again, "%s train", name);
     for (int i = 0; i + 1 < w.count; i++)
         append_word(&again, w.items[i]);
-    int status = w.failed || use.failed || again.failed
+    int status = t->arena.failed || use.failed || again.failed
                      ? et_alloc_failed(error, use.length, "a command")
                      : (t->args->json ? print_object : print_table)(t, standings, count,
                                                                     et_strbuf_text(&use),
@@ -682,32 +837,21 @@ static int finish(tuning *t, standing *standings, et_error *error)
 
 /* ---- the whole ---- */
 
-/* Time that the trials have taken in earlier starts counts. */
-static double spent(tuning *t)
-{
-    double seconds = 0;
-    for (int rung = 1; rung <= t->rungs; rung++)
-        for (int i = 0; i < t->trials; i++) {
-            const char *path = directory_of(t, rung, i);
-            seconds += path ? et_trial_seconds(path) : 0;
-        }
-    return seconds;
-}
-
 static int prepare(tuning *t, et_error *error)
 {
-    int status = parse_search(t, error);
-    if (!status)
-        status = read_settings(t, error);
-    if (!status)
-        status = draw_candidates(t, error);
-    if (!status)
-        status = check_rungs(t, error);
-    if (!status)
-        status = name_directory(t, error);
-    if (!status)
-        status = check_candidates(t, error);
-    return status ? status : open_directory(t, error);
+    const et_strings *search = &t->args->search;
+    int status;
+    if (!search->count)
+        return et_fail(error, ET_EUSAGE,
+                       "tune: say what to try, for example --search lr=1e-4..1e-2:log");
+    if ((status = et_search_parse_all(t->space, SPACES_MAX, search, &t->arena, error)))
+        return status;
+    t->spaces = (int)search->count;
+    if ((status = read_settings(t, error)) || (status = draw_candidates(t, error)) ||
+        (status = check_rungs(t, error)) || (status = name_directory(t, error)) ||
+        (status = check_candidates(t, error)))
+        return status;
+    return open_directory(t, error);
 }
 
 /* child: this is the process of a trial, whose status it is. */
@@ -717,6 +861,7 @@ static int tune(tuning *t, et_error *error)
     bool child = false;
     standing *standings = et_arena_array(&t->arena, trials, sizeof *standings);
     int *chosen = et_arena_array(&t->arena, trials, sizeof *chosen);
+    double spent = 0;
     if (!standings || !chosen)
         return et_alloc_failed(error, trials * sizeof *standings, "trials");
     if (!t->args->train.quiet)
@@ -726,8 +871,14 @@ static int tune(tuning *t, et_error *error)
     if (!t->args->train.quiet && t->trials < t->args->trials)
         et_print(stderr, "trials       %s, not %s: these are all combinations of --search\n",
                  et_format_count(t->trials).text, et_format_count(t->args->trials).text);
+    /* Time that the trials have taken in earlier starts counts. */
+    for (int rung = 1; rung <= t->rungs && t->args->time_limit > 0; rung++)
+        for (int i = 0; i < t->trials; i++) {
+            const char *path = directory_of(t, rung, i);
+            spent += path ? seconds_of(path) : 0;
+        }
     if (t->args->time_limit > 0)
-        t->ends = et_clock_monotonic() + t->args->time_limit - spent(t);
+        t->ends = et_clock_monotonic() + t->args->time_limit - spent;
     int status = search(t, standings, chosen, &child, error);
     return status || child ? status : finish(t, standings, error);
 }

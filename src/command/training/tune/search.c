@@ -90,6 +90,22 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
     return status || s->choices.count > 1 ? status : bad(text, error);
 }
 
+int et_search_parse_all(et_search_space *spaces, size_t most, const et_strings *texts,
+                        et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    if (texts->count > most)
+        return et_fail(error, ET_EUSAGE, "--search: %zu names; give at most %zu", texts->count,
+                       most);
+    for (size_t i = 0; i < texts->count && !status; i++) {
+        status = et_search_parse(&spaces[i], texts->items[i], arena, error);
+        for (size_t k = 0; k < i && !status; k++)
+            if (!strcmp(spaces[k].name, spaces[i].name))
+                status = et_fail(error, ET_EUSAGE, "--search: %s is given twice", spaces[i].name);
+    }
+    return status;
+}
+
 /* ---- drawing ---- */
 
 /* A value is a number here: of choices, an index. number [count] is the combination drawn last. */
