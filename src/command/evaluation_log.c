@@ -96,15 +96,11 @@ int et_evaluation_log_open(et_evaluation_log *log, const char *directory, et_err
 {
     et_assert(directory && *directory);
     *log = (et_evaluation_log)ET_EVALUATION_LOG_INIT;
-    char *path = et_path_join(directory, ET_RUN_LOG), *lock = et_path_join(directory, ET_RUN_LOCK);
-    int status = path && lock ? et_directory_make(directory, error)
-                              : et_alloc_failed(error, strlen(directory), "a path");
+    int status = et_directory_make(directory, error);
     if (!status)
-        status = et_lock_take(&log->lock, lock, error);
+        status = et_lock_take(&log->lock, et_path_of(directory, ET_RUN_LOCK).text, error);
     if (!status)
-        status = open_files(log, directory, path, error);
-    et_free(path);
-    et_free(lock);
+        status = open_files(log, directory, et_path_of(directory, ET_RUN_LOG).text, error);
     if (status)
         et_evaluation_log_close(log, NULL);
     return status;

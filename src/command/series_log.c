@@ -32,14 +32,16 @@ static int take_line(et_series_log *log, const et_value *line, et_error *error)
         }
     return status ? status
                   : et_fail(error, ET_EFORMAT, "%s: there is no candidate %.80s in this run",
-                            log->path, name);
+                            log->path.text, name);
 }
 
-int et_series_log_open(et_series_log *log, const char *path, const et_series_run *run,
+int et_series_log_open(et_series_log *log, const char *model_dir, const et_series_run *run,
                        et_error *error)
 {
-    et_assert(path && run->count >= 0 && (run->candidate || !run->count));
-    *log = (et_series_log){ .run = run, .path = path, .text = ET_STRBUF_INIT };
+    et_assert(model_dir && run->count >= 0 && (run->candidate || !run->count));
+    *log = (et_series_log){ .run = run, .text = ET_STRBUF_INIT };
+    log->path = et_path_of(model_dir, ET_SERIES_LOG);
+    const char *path = log->path.text;
     log->item = et_alloc_zero((size_t)run->count, sizeof *log->item);
     if (!log->item)
         return et_alloc_failed(error, (size_t)run->count * sizeof *log->item, "candidates");
@@ -79,7 +81,7 @@ static int add_line(et_series_log *log, const et_value *line, et_error *error)
     et_strbuf_append_char(&log->text, '\n');
     return et_value_failed(line) || log->text.failed
                ? et_alloc_failed(error, log->text.length, "candidates")
-               : et_file_write(log->path, et_strbuf_text(&log->text), log->text.length, error);
+               : et_file_write(log->path.text, et_strbuf_text(&log->text), log->text.length, error);
 }
 
 int et_series_log_add(et_series_log *log, int which, const et_series_score *score, double seconds,
@@ -147,7 +149,7 @@ double et_series_log_pace(const et_series_log *log)
 typedef struct members {
     const char *model_dir;
     et_arena arena;
-    char *folder;
+    et_path folder;
     struct dirent **items; /* [count], sorted; with malloc */
     int count;
 } members;
@@ -160,8 +162,8 @@ static int select_all(const struct dirent *item)
 static bool open_members(members *m, const char *model_dir)
 {
     *m = (members){ .model_dir = model_dir, .arena = ET_ARENA_INIT };
-    m->folder = et_arena_printf(&m->arena, "%s/" ET_SERIES_FOLDER, model_dir);
-    const int count = m->folder ? scandir(m->folder, &m->items, select_all, alphasort) : 0;
+    m->folder = et_path_of(model_dir, ET_SERIES_FOLDER);
+    const int count = scandir(m->folder.text, &m->items, select_all, alphasort);
     m->count = count > 0 ? count : 0;
     return count >= 0;
 }
@@ -225,8 +227,7 @@ const char *et_series_reason(const char *model_dir)
         return "done";
     if (open_members(&m, model_dir))
         for (int i = 0; i < m.count; i++) {
-            const char *path = et_arena_printf(&m.arena, "%s/%s", m.folder, m.items[i]->d_name);
-            const char *its = path ? et_session_reason(path) : NULL;
+            const char *its = et_session_reason(et_path_of(m.folder.text, m.items[i]->d_name).text);
             reason =
                 its && strcmp(its, "done") != 0 && strcmp(its, "interrupted") != 0 ? its : reason;
         }
@@ -256,10 +257,9 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
     et_series_log log = { .item = NULL };
     open_members(&m, model_dir);
     const et_series_run run = list_candidates(&m);
-    const char *path = et_arena_printf(&m.arena, "%s/" ET_SERIES_LOG, model_dir);
     /* If the log is damaged: the lines before the damage. */
-    if (path && run.count)
-        (void)et_series_log_open(&log, path, &run, NULL);
+    if (run.count)
+        (void)et_series_log_open(&log, model_dir, &run, NULL);
     for (int i = 0; log.item && i < run.count; i++) {
         const char *name = run.candidate[i].name;
         const et_series_entry *entry = &log.item[i];
@@ -267,7 +267,7 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
         const char *training = over ? NULL : last_training(&m, name, strlen(name));
         et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", name);
         if (training)
-            et_strbuf_printf(out, "in training (%s/%s)", m.folder, training);
+            et_strbuf_printf(out, "in training (%s/%s)", m.folder.text, training);
         else
             et_strbuf_append(out, entry->done       ? "done"
                                   : entry->left_out ? "left out"

@@ -22,13 +22,13 @@ typedef struct et_series_entry {
 
 typedef struct et_series_log {
     const et_series_run *run; /* borrowed */
-    const char *path;         /* borrowed */
-    et_series_entry *item;    /* [run->count]; owned. NULL: not open */
-    et_strbuf text;           /* all lines */
+    et_path path;
+    et_series_entry *item; /* [run->count]; owned. NULL: not open */
+    et_strbuf text;        /* all lines */
 } et_series_log;
 
 /* Reads the file, if there is one. ET_EFORMAT: a line is no object, or names no candidate. */
-int et_series_log_open(et_series_log *log, const char *path, const et_series_run *run,
+int et_series_log_open(et_series_log *log, const char *model_dir, const et_series_run *run,
                        et_error *error);
 void et_series_log_close(et_series_log *log); /* zeros allowed */
 

@@ -181,11 +181,10 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
 {
     static const char name[] = "et_controller_restore";
     *step = -1;
-    int status = need(c, c->model_dir, "run.model_dir", name, error);
-    if (!status)
-        status =
-            need(c, et_controller_trains(c) || c->outer.weights, "outer_loop.weights", name, error);
-    if (status)
+    int status;
+    if ((status = need(c, c->model_dir, "run.model_dir", name, error)) ||
+        (status = need(c, et_controller_trains(c) || c->outer.weights, "outer_loop.weights", name,
+                       error)))
         return status;
     if (path)
         et_controller_tell(c, "restoring model from %s...", path);
@@ -230,16 +229,16 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
 {
     bool stop = false;
     int64_t step = 0;
-    int status = need(c, c->options.evaluator, "evaluator", "et_controller_evaluate", error);
-    if (!status)
-        status = check_eval_steps(eval_steps, error);
-    if (!status && !et_controller_trains(c) && !c->restored && c->model_dir)
-        status = et_controller_restore(c, NULL, &step, error);
-    if (!status && step < 0)
-        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here to evaluate", c->model_dir);
-    if (!status)
-        status = evaluate(c, eval_steps, &stop, error);
-    return status ? status : give_values(c, logs, error);
+    int status;
+    if ((status = need(c, c->options.evaluator, "evaluator", "et_controller_evaluate", error)) ||
+        (status = check_eval_steps(eval_steps, error)) ||
+        (!et_controller_trains(c) && !c->restored && c->model_dir &&
+         (status = et_controller_restore(c, NULL, &step, error))) ||
+        (step < 0 && (status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here to evaluate",
+                                       c->model_dir))) ||
+        (status = evaluate(c, eval_steps, &stop, error)))
+        return status;
+    return give_values(c, logs, error);
 }
 
 typedef struct following {

@@ -205,7 +205,7 @@ static int cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
         const leaf *from = &cursor->leaves[i];
         status = et_position_save(&from->after, et_value_set_dict(sources, from->path), error);
     }
-    return status || !et_value_failed(dict) ? status : et_alloc_failed(error, 0, "the state");
+    return status;
 }
 
 static int cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)

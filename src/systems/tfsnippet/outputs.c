@@ -84,10 +84,10 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
         return status;
     et_strbuf_reset(&j->row);
     et_strbuf_append_bytes(&j->row, &batch->filled[0], sizeof batch->filled[0]);
-    status = j->pack(j, batch, error);
-    if (!status && j->row.failed)
-        status = et_alloc_failed(error, j->row.length, "outputs");
-    return status ? status : et_eval_shard_keep_row(&j->share, j->row.data, j->row.length, error);
+    if ((status = j->pack(j, batch, error)) ||
+        (j->row.failed && (status = et_alloc_failed(error, j->row.length, "outputs"))))
+        return status;
+    return et_eval_shard_keep_row(&j->share, j->row.data, j->row.length, error);
 }
 
 /* Runs the pass on all batches of the source's first pass; a batch of the next is given back. */

@@ -217,16 +217,14 @@ static int save_flows(const void *self, et_value *dict, et_error *error)
             continue;
         et_value *one = et_value_set_dict(dict, flow->name);
         et_value *position = et_value_set_dict(one, "position");
-        int status = !position ? et_alloc_failed(error, 0, "a state tree")
-                     : flow->open || flow->cursor.waits
+        int status = flow->open || flow->cursor.waits
                          ? et_batch_cursor_save(&flow->cursor, position, error)
                          : et_position_save(&flow->at, position, error);
         if (status)
             return status;
         const bool within = flow->cursor.begun && !flow->cursor.waits;
-        if (!et_value_set_int(one, "pass", within ? flow->cursor.pass : -1) ||
-            !et_value_set_int(one, "over", flow->over))
-            return et_alloc_failed(error, 0, "a state tree");
+        et_value_set_int(one, "pass", within ? flow->cursor.pass : -1);
+        et_value_set_int(one, "over", flow->over);
     }
     /* The restored position of the unnamed source, as long as no step has shown which source that
      * is. */
@@ -410,10 +408,9 @@ static int check_stop(et_loop *loop)
 static int end_step(et_loop *loop)
 {
     et_assert(loop->at.within_step && loop->at.within_epoch);
-    int status = et_loop_fire(loop, ET_EVENT_AFTER_STEP, &(et_loop_event){ 0 }, true);
-    if (!status)
-        status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun);
-    if (status)
+    int status;
+    if ((status = et_loop_fire(loop, ET_EVENT_AFTER_STEP, &(et_loop_event){ 0 }, true)) ||
+        (status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun)))
         return status;
     close_step(loop);
     et_run_touch(loop->run);
@@ -479,10 +476,9 @@ static int end_epoch(et_loop *loop)
     et_assert(loop->at.within_epoch);
     int64_t freq = loop->options.checkpoint_epoch_freq;
     close_step(loop);
-    int status = et_loop_fire(loop, ET_EVENT_AFTER_EPOCH, &(et_loop_event){ 0 }, true);
-    if (!status)
-        status = et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->clock.epoch_begun);
-    if (status)
+    int status;
+    if ((status = et_loop_fire(loop, ET_EVENT_AFTER_EPOCH, &(et_loop_event){ 0 }, true)) ||
+        (status = et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->clock.epoch_begun)))
         return status;
     close_epoch(loop);
     loop->at.epochs_done = loop->at.epoch;

@@ -78,10 +78,9 @@ static int wait_more(const following *w, bool *over, et_error *error)
 /* Waits until the run has settings: its checkpoints are read by them. */
 static int wait_for_run(const following *w, et_error *error)
 {
-    const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_RUN_SETTINGS);
-    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    int status = ET_OK;
     for (bool over = false, there = false; !status && !there;) {
-        there = et_file_exists(path);
+        there = et_file_exists_in(w->args->model_dir, ET_RUN_SETTINGS);
         status = et_together_decide(ranks(w), ET_OK, &there, error);
         if (!status && !there)
             status = wait_more(w, &over, error);
@@ -153,14 +152,6 @@ static int wait_for_checkpoint(following *w, et_error *error)
     return status;
 }
 
-static int open_log(following *w, et_error *error)
-{
-    const char *directory =
-        et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION, w->args->model_dir);
-    return directory ? et_evaluation_log_open(&w->log, directory, error)
-                     : et_alloc_failed(error, 0, "a path");
-}
-
 static void print_row(const char *line)
 {
     et_print(stdout, "%s\n", line);
@@ -193,7 +184,11 @@ static int open_table(following *w, et_error *error)
 static int measure_all(following *w, et_error *error)
 {
     int64_t last = et_trainer_last_step(&w->experiment.trainer);
-    int status = et_comm_rank(ranks(w)) ? ET_OK : open_log(w, error);
+    int status =
+        et_comm_rank(ranks(w))
+            ? ET_OK
+            : et_evaluation_log_open(
+                  &w->log, et_path_of(w->args->model_dir, ET_LOGGED_VALIDATION).text, error);
     if (!status && !et_comm_rank(ranks(w)))
         status = open_table(w, error);
     w->last = w->log.last;

@@ -117,10 +117,9 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
 }
 
 /* Settings on top of a candidate's own: RUN/members/mlp.yaml. */
-static const char *given_path(const series *s, et_arena *arena,
-                              const et_series_candidate *candidate)
+static et_path given_path(const series *s, const et_series_candidate *candidate)
 {
-    return et_arena_printf(arena, "%s/" ET_SERIES_FOLDER "/%s.yaml", s->run_dir, candidate->name);
+    return et_path_print("%s/" ET_SERIES_FOLDER "/%s.yaml", s->run_dir, candidate->name);
 }
 
 static int write_given(series *s, const et_series_candidate *candidate, const et_value *now,
@@ -129,7 +128,6 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
     et_experiment own;
     et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
     const giving g = { &s->experiment, &own, s->class->alone, &unused };
-    const char *path = given_path(s, &s->arena, candidate);
     et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena);
     int status = et_experiment_begin(&own, s->call->program, candidate->training->experiment,
                                      &s->arena, error);
@@ -143,10 +141,10 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
     if (!status && all && all->first)
         et_yaml_print(&text, all);
     if (!status)
-        status =
-            et_value_failed(given) || et_value_failed(all) || text.failed || unused.failed || !path
-                ? et_alloc_failed(error, 0, "settings")
-                : et_file_write(path, et_strbuf_text(&text), text.length, error);
+        status = s->arena.failed || text.failed || unused.failed
+                     ? et_alloc_failed(error, 0, "settings")
+                     : et_file_write(given_path(s, candidate).text, et_strbuf_text(&text),
+                                     text.length, error);
     if (!status && unused.length)
         SAY(s, "%-12s keeps its own values of %s\n", candidate->name, et_strbuf_text(&unused));
     et_strbuf_release(&text);
@@ -160,31 +158,24 @@ static int configure(const series *s, et_experiment *experiment,
                      et_error *error)
 {
     const et_series_training *training = &candidate->training[which];
-    const char *path = given_path(s, arena, candidate);
-    int status =
-        path ? et_experiment_begin(experiment, s->call->program, training->experiment, arena, error)
-             : et_alloc_failed(error, 0, "settings");
-    if (!status)
-        status = et_experiment_read_file(experiment, path, arena, error);
+    int status;
+    if ((status = et_experiment_begin(experiment, s->call->program, training->experiment, arena,
+                                      error)) ||
+        (status = et_experiment_read_file(experiment, given_path(s, candidate).text, arena, error)))
+        return status;
     experiment->source = ET_SETTINGS_SET;
-    if (!status && training->settings)
-        status = et_experiment_set(experiment, training->settings, arena, error);
-    return status ? status : et_train_settle(experiment, error);
+    if (training->settings &&
+        (status = et_experiment_set(experiment, training->settings, arena, error)))
+        return status;
+    return et_train_settle(experiment, error);
 }
 
 /* Removes the files that a failed start has written in a new directory. */
-static void remove_settings(series *s)
+static void remove_settings(const series *s)
 {
-    et_arena arena = ET_ARENA_INIT;
-    const char *folder = et_arena_printf(&arena, "%s/" ET_SERIES_FOLDER, s->run_dir);
-    for (int i = 0; s->run && i < s->run->count; i++) {
-        const char *path = given_path(s, &arena, &s->run->candidate[i]);
-        if (path)
-            unlink(path);
-    }
-    if (folder)
-        rmdir(folder);
-    et_arena_release(&arena);
+    for (int i = 0; s->run && i < s->run->count; i++)
+        unlink(given_path(s, &s->run->candidate[i]).text);
+    rmdir(et_path_of(s->run_dir, ET_SERIES_FOLDER).text);
 }
 
 /* Writes the files, and checks that each candidate can be configured, before the first training.
@@ -192,7 +183,6 @@ static void remove_settings(series *s)
 static int make_settings(series *s, et_error *error)
 {
     et_experiment usual;
-    const char *folder = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDER, s->run_dir);
     int status =
         et_experiment_begin(&usual, s->call->program, s->experiment.name, &s->arena, error);
     if (status)
@@ -200,8 +190,8 @@ static int make_settings(series *s, et_error *error)
     et_experiment_resolve_precision(&usual);
     const et_value *now = et_fields_effective(s->experiment.table, &s->experiment, &s->arena);
     const et_value *other = et_fields_effective(usual.table, &usual, &s->arena);
-    status = folder && now && other ? et_directory_make(folder, error)
-                                    : et_alloc_failed(error, 0, "settings");
+    status = now && other ? et_directory_make(et_path_of(s->run_dir, ET_SERIES_FOLDER).text, error)
+                          : et_alloc_failed(error, 0, "settings");
     for (int i = 0; i < s->run->count && !status; i++) {
         const et_series_candidate *candidate = &s->run->candidate[i];
         et_arena arena = ET_ARENA_INIT;
@@ -246,16 +236,9 @@ static int check_args(const series *s, et_error *error)
 
 /* ---- opening ---- */
 
-static const char *path_of(series *s, const char *name)
+static int write_settings(const series *s, et_error *error)
 {
-    return et_arena_printf(&s->arena, "%s/%s", s->run_dir, name);
-}
-
-static int write_settings(series *s, et_error *error)
-{
-    const char *path = path_of(s, ET_RUN_SETTINGS);
-    return path ? et_experiment_write(&s->experiment, path, error)
-                : et_alloc_failed(error, strlen(s->run_dir), "a path");
+    return et_experiment_write(&s->experiment, et_path_of(s->run_dir, ET_RUN_SETTINGS).text, error);
 }
 
 /* A directory with a run in it must be this run's. */
@@ -346,11 +329,7 @@ static int open_parts(series *s, et_error *error)
     if (!status)
         status = make_settings(s, error);
     const char *run = et_model_dir_has_run(s->args->model_dir) ? s->args->model_dir : s->run_dir;
-    const char *log = et_arena_printf(&s->arena, "%s/" ET_SERIES_LOG, run);
-    if (!status)
-        status = log ? et_series_log_open(&s->log, log, s->run, error)
-                     : et_alloc_failed(error, strlen(s->run_dir), "a path");
-    return status;
+    return status ? status : et_series_log_open(&s->log, run, s->run, error);
 }
 
 static int set_up(series *s, et_error *error)
@@ -475,11 +454,11 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     et_train_job job = et_train_job_of(s->args);
-    const char *directory = et_arena_printf(&arena, "%s/" ET_SERIES_FOLDER "/%s", s->run_dir,
-                                            candidate->training[which].name);
+    const et_path directory =
+        et_path_print("%s/" ET_SERIES_FOLDER "/%s", s->run_dir, candidate->training[which].name);
     job.training.experiment = &experiment;
     job.training.arena = &arena;
-    job.training.model_dir = directory;
+    job.training.model_dir = directory.text;
     job.training.judged = true;
     job.quiet = !s->args->verbose;
     job.reported = &s->reported;
@@ -492,10 +471,9 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     if (!share && s->run->seconds > 0)
         job.follow = follow;
     job.follower = s;
-    int status = directory ? et_directory_make(directory, error)
-                           : et_alloc_failed(error, strlen(s->run_dir), "a path");
+    int status = et_directory_make(directory.text, error);
     if (!status)
-        status = s->class->prepare(s->run, directory, error);
+        status = s->class->prepare(s->run, directory.text, error);
     if (!status)
         status = configure(s, &experiment, candidate, which, &arena, error);
     if (!status) {
@@ -625,7 +603,6 @@ static int say_table(const series *s, const double *weights, const et_series_sco
 /* Logs the scores of the model as a validation, which `runs` and other commands show. */
 static int log_score(series *s, const et_series_score *score, et_error *error)
 {
-    const char *path = path_of(s, ET_RUN_LOG);
     et_value *line = et_value_dict(&s->arena);
     et_value_set_int(line, "step", s->run->step);
     et_value *values = et_value_set_dict(line, ET_LOGGED_VALIDATION);
@@ -638,8 +615,8 @@ static int log_score(series *s, const et_series_score *score, et_error *error)
                                        score->metric[0]);
     et_value_set_float(values, best ? best : "", score->mean[0]);
     et_value_set_int(values, ET_LOGGED_BEST_STEP, s->run->step);
-    return path && best ? et_json_write(path, line, 0, "\n", error)
-                        : et_alloc_failed(error, 0, "a log");
+    return best ? et_json_write(et_path_of(s->run_dir, ET_RUN_LOG).text, line, 0, "\n", error)
+                : et_alloc_failed(error, 0, "a log");
 }
 
 static void say_end(const series *s)

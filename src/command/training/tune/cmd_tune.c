@@ -527,8 +527,7 @@ static int name_directory(tuning *t, et_error *error)
 static int open_directory(tuning *t, et_error *error)
 {
     const words w = make_words(t, NULL, 0, NULL);
-    const char *path = et_arena_printf(&t->arena, "%s/" FILE_NAME, t->dir);
-    const char *lock = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
+    const et_path path = et_path_of(t->dir, FILE_NAME);
     et_value *was = NULL, *now = et_value_dict(&t->arena);
     et_assert(t->lock < 0 && t->dir);
     et_value_set_string(now, "format", FORMAT);
@@ -545,15 +544,15 @@ static int open_directory(tuning *t, et_error *error)
         return et_alloc_failed(error, t->arena.used, "a search");
     int status = et_directory_make(t->dir, error);
     if (!status)
-        status = et_lock_take(&t->lock, lock, error);
+        status = et_lock_take(&t->lock, et_path_of(t->dir, ET_RUN_LOCK).text, error);
     if (status == ET_EBUSY)
         et_fail(error, status, "%s: another process searches there; wait for its end", t->dir);
-    if (!status && !et_file_exists(path))
-        return et_json_write(path, now, 2, "\n", error);
+    if (!status && !et_file_exists(path.text))
+        return et_json_write(path.text, now, 2, "\n", error);
     if (!status)
-        status = et_json_read(&was, &t->arena, path, FILE_BYTES, error);
+        status = et_json_read(&was, &t->arena, path.text, FILE_BYTES, error);
     if (!status && was->kind != ET_VALUE_DICT)
-        status = et_fail(error, ET_EFORMAT, "%s is no file of a search", path);
+        status = et_fail(error, ET_EFORMAT, "%s is no file of a search", path.text);
     if (status)
         return status;
     for (const et_value *v = now->first; v; v = v->next) {
@@ -569,13 +568,13 @@ static int open_directory(tuning *t, et_error *error)
 
 /* ---- trials ---- */
 
-static const char *directory_of(tuning *t, int rung, int trial)
+static et_path directory_of(const tuning *t, int rung, int trial)
 {
     et_assert(rung >= 1 && rung <= t->rungs && trial >= 0 && trial < t->trials);
     int digits = 2;
     for (int most = 100; most <= t->trials; most *= 10)
         digits++;
-    return et_arena_printf(&t->arena, "%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
+    return et_path_print("%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
 }
 
 static void tell(const tuning *t, int trial, int rung)
@@ -600,28 +599,23 @@ static bool is_over(const tuning *t)
 }
 
 /* A search that no trial has begun is not kept, so that the corrected command can have its name. */
-static void forget_search(tuning *t)
+static void forget_search(const tuning *t)
 {
     static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK, "rung-1" };
     for (int i = 0; i < t->trials; i++)
-        for (int rung = 1; rung <= t->rungs; rung++) {
-            const char *path = directory_of(t, rung, i);
-            if (!path || et_file_exists(path))
+        for (int rung = 1; rung <= t->rungs; rung++)
+            if (et_file_exists(directory_of(t, rung, i).text))
                 return;
-        }
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        const char *path = et_arena_printf(&t->arena, "%s/%s", t->dir, files[i]);
-        if (path)
-            (void)remove(path);
-    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        (void)remove(et_path_of(t->dir, files[i]).text);
     (void)remove(t->dir);
 }
 
 static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *error)
 {
     candidate *c = &t->candidate[trial];
-    const char *model_dir = directory_of(t, rung, trial);
-    const char *messages = et_arena_printf(&t->arena, "%s/" MESSAGES, t->dir);
+    const char *model_dir = et_arena_strdup(&t->arena, directory_of(t, rung, trial).text);
+    const et_path messages = et_path_of(t->dir, MESSAGES);
     words w = make_words(t, c, rung, model_dir);
     /* The rest of the time is the trial's. */
     if (t->ends > 0)
@@ -629,7 +623,7 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
     if (t->arena.failed)
         return et_alloc_failed(error, (size_t)w.count, "words");
-    attempt one = { model_dir, w.count, w.items, messages, .code = 0 };
+    attempt one = { model_dir, w.count, w.items, messages.text, .code = 0 };
     int status = run_process(&one, t->call->program, child, error);
     if (*child || status)
         return status;
@@ -873,10 +867,8 @@ static int tune(tuning *t, et_error *error)
                  et_format_count(t->trials).text, et_format_count(t->args->trials).text);
     /* Time that the trials have taken in earlier starts counts. */
     for (int rung = 1; rung <= t->rungs && t->args->time_limit > 0; rung++)
-        for (int i = 0; i < t->trials; i++) {
-            const char *path = directory_of(t, rung, i);
-            spent += path ? seconds_of(path) : 0;
-        }
+        for (int i = 0; i < t->trials; i++)
+            spent += seconds_of(directory_of(t, rung, i).text);
     if (t->args->time_limit > 0)
         t->ends = et_clock_monotonic() + t->args->time_limit - spent;
     int status = search(t, standings, chosen, &child, error);

@@ -439,15 +439,13 @@ static int prepare(et_series_run *run, const char *directory, et_error *error)
     const et_selection *s = downcast(run);
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES && !status; i++) {
-        char *bytes = NULL, *path = et_path_join(directory, et_table_file_names[i]);
+        const et_path path = et_path_of(directory, et_table_file_names[i]);
+        char *bytes = NULL;
         size_t length;
-        status =
-            path ? et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error)
-                 : et_alloc_failed(error, strlen(directory), "a path");
-        if (!status && !et_file_exists(path))
-            status = et_file_write(path, bytes, length, error);
+        status = et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error);
+        if (!status && !et_file_exists(path.text))
+            status = et_file_write(path.text, bytes, length, error);
         et_free(bytes);
-        et_free(path);
     }
     return status;
 }
@@ -563,10 +561,9 @@ static int read_training(et_selection *s, et_scored *one, const et_series_traini
                          int fold, et_error *error)
 {
     reading r = { .to = &one->training[fold] };
-    const char *directory =
-        et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDER "/%s", s->model_dir, training->name);
-    int status = directory ? open_reading(&r, s, directory, error)
-                           : et_alloc_failed(error, strlen(training->name), "a path");
+    const et_path directory =
+        et_path_print("%s/" ET_SERIES_FOLDER "/%s", s->model_dir, training->name);
+    int status = open_reading(&r, s, directory.text, error);
     if (!status)
         status = load(&r, error);
     et_tabular_task *task = (et_tabular_task *)(void *)r.task;

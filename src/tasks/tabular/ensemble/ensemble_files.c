@@ -161,10 +161,8 @@ static int read_lines(const et_tabular_task *task, et_validation_rows *s, const 
 int et_tabular_score_out_of_fold(et_tabular_task *task, et_value *logs, et_error *error)
 {
     et_assert(task && logs);
-    char *path = et_path_join(task->context.model_dir, ET_SERIES_FOLDS);
-    int status = path ? read_lines(task, &task->results, path, error)
-                      : et_alloc_failed(error, strlen(task->context.model_dir), "a path");
-    et_free(path);
+    int status = read_lines(task, &task->results,
+                            et_path_of(task->context.model_dir, ET_SERIES_FOLDS).text, error);
     return status ? status : et_tabular_validate(&task->task, 0, logs, error);
 }
 
@@ -226,28 +224,26 @@ static int write_model(et_selection *s, const et_experiment *experiment, et_para
     et_assert(experiment->task && params);
     const et_tabular_options *options = experiment->task;
     et_value *identity = NULL;
-    const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
     et_artifact_content content = { .params = params };
-    int status = path ? join(s, params, &options->ensemble, &content.step, error)
-                      : et_alloc_failed(error, 0, "a model");
+    int status = join(s, params, &options->ensemble, &content.step, error);
     if (!status)
         status = et_experiment_identify(&identity, experiment, et_tabular_identify, &s->task->task,
                                         &s->arena, error);
     content.identity = identity;
     s->run.step = content.step;
-    return status ? status : et_artifact_write_weights(&content, path, error);
+    return status ? status
+                  : et_artifact_write_weights(
+                        &content, et_path_of(s->model_dir, ET_ARTIFACT_WEIGHTS).text, error);
 }
 
 int et_selection_write(et_series_run *run, const et_experiment *experiment, et_error *error)
 {
     et_selection *s = (et_selection *)(void *)run;
     et_params *params;
-    int status = ET_OK;
-    if (s->folds > 1) {
-        const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
-        status = path ? write_fold_rows(s->task, &s->result, s->fold, path, error)
-                      : et_alloc_failed(error, strlen(s->model_dir), "a path");
-    }
+    int status = s->folds > 1
+                     ? write_fold_rows(s->task, &s->result, s->fold,
+                                       et_path_of(s->model_dir, ET_SERIES_FOLDS).text, error)
+                     : ET_OK;
     if (!status)
         status = et_params_new(&params, error);
     if (status)
