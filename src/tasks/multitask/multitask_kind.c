@@ -13,6 +13,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "engine/tensor/params_view.h"
+#include "formats/events/log_names.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/multitask.h"
 #include "tasks/multitask/multitask_options.h"
@@ -67,26 +68,20 @@ static et_identity identity_of(const et_identity *whole, const char *name)
 
 /* ---- the learner ---- */
 
-static int order_of(const et_multitask_settings *settings)
+/* An alpha of 0 draws all alike. */
+static et_multitask_options options_of(const et_multitask_settings *settings,
+                                       const et_task_trainer_options *trainer)
 {
     static const int orders[] = {
         [ET_MULTITASK_SAMPLER_UNIFORM] = ET_MULTITASK_UNIFORM,
         [ET_MULTITASK_SAMPLER_PROPORTIONAL] = ET_MULTITASK_PROPORTIONAL,
         [ET_MULTITASK_SAMPLER_ANNEALING] = ET_MULTITASK_ANNEALING,
     };
-    return settings->trainer_type == ET_MULTITASK_TRAINER_JOINT
-               ? ET_MULTITASK_JOINT
-               : orders[settings->task_sampler.type];
-}
-
-/* An alpha of 0 draws all alike. */
-static et_multitask_options options_of(const et_multitask_settings *settings,
-                                       const et_task_trainer_options *trainer)
-{
     const et_multitask_sampler *s = &settings->task_sampler;
+    const bool joint = settings->trainer_type == ET_MULTITASK_TRAINER_JOINT;
     et_multitask_options options = {
         .trainer = trainer,
-        .order = order_of(settings),
+        .order = joint ? ET_MULTITASK_JOINT : orders[s->type],
         .alpha = s->alpha,
         .steps_per_epoch = s->steps_per_epoch,
         .total_steps = s->total_steps,
@@ -300,7 +295,7 @@ static int open_part(several *s, int i, et_error *error)
     context.identity = s->context.identity ? &one->identity : NULL;
     context.params = one->params;
     if (s->context.best_metric)
-        context.best_metric = et_multitask_metric_of(s->settings, i, s->context.best_metric);
+        context.best_metric = et_logged_below(s->context.best_metric, routine->task_name);
     if (!status)
         status =
             one->kind->open(&one->task, et_multitask_options_of(s->settings, i), &context, error);
@@ -463,20 +458,15 @@ static const et_run_file *file_of_kinds(const et_multitask_kind *kind, int numbe
     return NULL;
 }
 
-static int count_files(const et_multitask_kind *kind)
-{
-    int count = 0;
-    while (file_of_kinds(kind, count))
-        count++;
-    return count;
-}
-
 /* In the folder of every task that there may be those of every kind and member.yaml; the folder. */
 static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE_NAME])
 {
     const et_multitask_kind *kind = (const et_multitask_kind *)(const void *)self;
     const et_run_file member = { ET_RUN_MEMBER, ET_RUN_MADE_AT_START };
-    int own = count_files(kind), each = own + 2, task = i / each + 1, number = i % each;
+    int own = 0;
+    while (file_of_kinds(kind, own))
+        own++;
+    const int each = own + 2, task = i / each + 1, number = i % each;
     if (task > ET_MULTITASK_TASKS_MAX)
         return (et_run_file){ .name = NULL };
     int length = snprintf(buffer, ET_RUN_FILE_NAME, ET_MULTITASK_FOLDER, task);

@@ -251,18 +251,12 @@ int et_multitask_settings_check(const void *options, et_error *error)
     return status;
 }
 
-/* "wines|validation_loss", "wines/validation_loss" */
-const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name)
-{
-    return et_logged_below(name, et_multitask_routine_at(settings, i)->task_name);
-}
-
 int et_multitask_check_metric(const void *options, const char *name, et_error *error)
 {
     const et_multitask_settings *settings = options;
     for (int i = 0; i < (int)settings->task_routines.count; i++) {
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
-        const char *own = et_multitask_metric_of(settings, i, name);
+        const char *own = et_logged_below(name, et_multitask_routine_at(settings, i)->task_name);
         if (!own)
             continue;
         int status = kind->check_metric

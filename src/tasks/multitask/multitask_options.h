@@ -67,8 +67,5 @@ int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_er
 
 int et_multitask_settings_check(const void *options, et_error *error);
 int et_multitask_check_metric(const void *options, const char *name, et_error *error);
-/* A task's own name for a value whose name begins with the task's, "prices/validation_loss"; NULL:
- * the value is another task's. */
-const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name);
 
 #endif

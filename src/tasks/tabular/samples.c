@@ -1,14 +1,9 @@
 #include "tasks/tabular/samples.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
-#include "base/sort.h"
 
 #define CHUNK 256
 
@@ -61,19 +56,6 @@ int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error)
     self->inner = samples;
     *out = &self->samples;
     return ET_OK;
-}
-
-int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
-                      et_error *error)
-{
-    et_samples *all = NULL;
-    int status = et_tabular_borrow(&all, samples, error);
-    if (status)
-        return status;
-    status = et_subset_open(out, all, which, count, error);
-    if (status)
-        et_samples_close(all);
-    return status;
 }
 
 /* ---- orders of members ---- */
@@ -191,91 +173,4 @@ int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visi
     }
     et_batch_free(batch);
     return status;
-}
-
-/* ---- the split ---- */
-
-typedef struct drawn {
-    int32_t class;
-    float number; /* of its row's own */
-    int64_t row;
-} drawn;
-
-ET_SORT_BY(by_class_and_number, drawn, ET_UP(class),
-           a->number != b->number ? ET_UP(number) : ET_UP(row))
-
-static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
-{
-    const et_random random = { seed, 0, et_random_site("held_out") };
-    drawn *order = et_alloc((size_t)rows, sizeof *order);
-    for (int64_t i = 0; order && i < rows; i++)
-        order[i] = (drawn){ class ? class[i] : 0, et_random_uniform(random, (uint64_t)i), i };
-    if (order)
-        qsort(order, (size_t)rows, sizeof *order, by_class_and_number);
-    return order;
-}
-
-int et_tabular_draw(int64_t *order, const int32_t *class, int64_t rows, uint64_t seed,
-                    et_error *error)
-{
-    drawn *all = draw(class, rows, seed);
-    if (!all)
-        return et_alloc_failed(error, (size_t)rows * sizeof *all, "folds");
-    for (int64_t i = 0; i < rows; i++)
-        order[i] = all[i].row;
-    et_free(all);
-    return ET_OK;
-}
-
-/* Rows of the class that begins there. */
-static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
-{
-    int64_t end = begin + 1;
-    while (end < rows && order[end].class == order[begin].class)
-        end++;
-    return end - begin;
-}
-
-/* Holds out rows of a class, which begins with row `begin` of all: each row that is due by its
- * place, or in place of an earlier row that could not be held out (`due` of them). The last row of
- * a class is never held out. Returns how many rows are still due. */
-static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int64_t size,
-                             double share, int64_t due)
-{
-    int64_t left = 0;
-    for (int64_t i = begin; i < begin + size; i++)
-        left += !held[order[i].row];
-    for (int64_t i = begin; i < begin + size; i++) {
-        due += floor((double)(i + 1) * share + 0.5) > floor((double)i * share + 0.5);
-        if (due && left > 1 && !held[order[i].row]) {
-            held[order[i].row] = true;
-            left--;
-            due--;
-        }
-    }
-    return due;
-}
-
-/* The share is taken of all rows in order of classes, not of each class, so that small classes do
- * not lose parts of a row. A class keeps a row; other classes give the rows that it cannot give. */
-int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
-                        et_error *error)
-{
-    drawn *order = draw(class, rows, seed);
-    int64_t due = 0, size;
-    if (!order)
-        return et_alloc_failed(error, (size_t)rows * sizeof *order, "rows that are held out");
-    memset(held, 0, (size_t)rows * sizeof *held);
-    for (int64_t begin = 0; begin < rows; begin += size) {
-        size = class_rows(order, begin, rows);
-        due = hold_of_class(held, order, begin, size, share, due);
-    }
-    for (int64_t begin = 0; due && begin < rows; begin += size) {
-        size = class_rows(order, begin, rows);
-        due = hold_of_class(held, order, begin, size, 0, due);
-    }
-    if (rows > 1 && !memchr(held, 1, (size_t)rows * sizeof *held))
-        held[order[0].row] = true;
-    et_free(order);
-    return ET_OK;
 }

@@ -732,9 +732,8 @@ int et_tabular_check(const void *settings, et_error *error)
     return check_character("comment", o->comment, error);
 }
 
-/* lists: names of all scores, ended by NULL. */
-static int check_metric(const et_tabular_options *o, const char *name,
-                        const char *const *const *lists, et_error *error)
+int et_tabular_check_metric_of(const et_tabular_options *o, const char *name,
+                               const char *const *const *lists, et_error *error)
 {
     static const char prefix[] = ET_LOGGED_OF_VALIDATION;
     const char *asked = name;
@@ -797,12 +796,5 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
         lists[2] = et_tabular_quantile_score_names;
     else if (o->target.count != 1)
         lists[2] = et_tabular_label_score_names;
-    return check_metric(o, name, lists, error);
-}
-
-int et_tabular_check_metric_of(const et_tabular_options *options, const char *name,
-                               const char *const *const *names, et_error *error)
-{
-    et_assert(options && name && names);
-    return check_metric(options, name, names, error);
+    return et_tabular_check_metric_of(o, name, lists, error);
 }

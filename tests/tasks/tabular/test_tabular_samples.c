@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "tasks/tabular/samples.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 enum { ROWS = 1000 };
 

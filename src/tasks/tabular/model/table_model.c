@@ -186,11 +186,8 @@ static int table_task(et_task **out, et_table *t, const et_experiment *e, et_dev
     context.model_dir = status ? NULL : et_arena_strdup(arena, directory);
     if (!status && !context.model_dir)
         status = et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status = write_texts(t, directory, error);
-    if (!status)
-        status = et_tabular_task_open(out, e->task, &context, error);
-    if (!status)
+    if (!status && !(status = write_texts(t, directory, error)) &&
+        !(status = et_tabular_task_open(out, e->task, &context, error)))
         status = read_texts(t, directory, error);
     et_scratch_close(directory);
     return status;
@@ -212,19 +209,16 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
     t->path = et_arena_strdup(&t->arena, path);
     t->target = target ? et_arena_strdup(&t->arena, target) : NULL;
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
-    int status = t->arena.failed
-                     ? et_alloc_failed(error, strlen(path), "a table")
-                     : table_experiment(&t->experiment, t, "tabular/mlp", NULL, &t->arena, error);
-    if (!status)
-        status = et_device_open(&t->device, error);
-    if (!status)
-        status = et_params_new(&t->params, error);
-    if (!status)
-        status = table_task(&t->task, t, &t->experiment, t->device, t->params, &t->arena, error);
-    if (!status)
-        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
-                                      &t->source, error);
-    if (status)
+    const et_data_config data = { .training = true };
+    int status;
+    if ((status = t->arena.failed ? et_alloc_failed(error, strlen(path), "a table")
+                                  : table_experiment(&t->experiment, t, "tabular/mlp", NULL,
+                                                     &t->arena, error)) ||
+        (status = et_device_open(&t->device, error)) ||
+        (status = et_params_new(&t->params, error)) ||
+        (status =
+             table_task(&t->task, t, &t->experiment, t->device, t->params, &t->arena, error)) ||
+        (status = et_task_build_inputs(t->task, &data, NULL, &t->source, error)))
         et_table_close(t);
     else
         *out = t;
@@ -537,14 +531,13 @@ static int open_all(printing *p, const char *path, et_error *error)
     const et_row_reader_options rows = { .path = path,
                                          .rows = p->predictor->batch_size,
                                          .csv = model->csv };
-    int status = et_prediction_lines_open(&p->lines, p->predictor,
-                                          &(et_prediction_form){ .csv = false }, error);
-    if (!status)
-        status = et_prediction_block_open(&p->block, rows.rows, 0, p->predictor, error);
-    if (!status)
-        status = et_row_reader_open(&p->reader, &rows, model->encoder, error);
+    const et_prediction_form json = { .csv = false };
+    int status;
     p->how = (et_prediction_how){ &p->lines, path ? path : "standard input", false };
-    return status;
+    if ((status = et_prediction_lines_open(&p->lines, p->predictor, &json, error)) ||
+        (status = et_prediction_block_open(&p->block, rows.rows, 0, p->predictor, error)))
+        return status;
+    return et_row_reader_open(&p->reader, &rows, model->encoder, error);
 }
 
 static int print_all(printing *p, et_error *error)
@@ -585,11 +578,7 @@ int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *erro
                        "loaded");
     int status = open_predictor(n, error);
     printing p = { .predictor = n->predictor, .to = to };
-    if (!status)
-        status = open_all(&p, path, error);
-    if (!status)
-        status = print_all(&p, error);
-    if (!status)
+    if (!status && !(status = open_all(&p, path, error)) && !(status = print_all(&p, error)))
         et_unseen_warn(&p.block.unseen);
     et_row_reader_close(p.reader);
     et_prediction_block_release(&p.block);

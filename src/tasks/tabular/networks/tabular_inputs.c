@@ -222,16 +222,23 @@ static int64_t count_columns(const et_encoder *encoder, et_encoded_kind kind,
     return count;
 }
 
-static void list_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
+/* What a model reads: how many columns of each kind, and the ids of each column. false: no memory,
+ * and no columns of ids. */
+static bool open_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
                          const et_strings *ignored)
 {
-    int at = 0;
-    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+    const size_t ids = (size_t)count_columns(encoder, ET_ENCODED_IDS, ignored);
+    *inputs =
+        (et_tabular_inputs){ .number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
+                             .text_count = count_texts(encoder),
+                             .encoder = encoder,
+                             .columns = et_alloc_zero(ids + 1, sizeof *inputs->columns) };
+    for (int f = 0; inputs->columns && f < et_encoder_fields(encoder); f++) {
         const et_encoded_field *field = et_encoder_field(encoder, f);
         for (int64_t c = 0; is_read(field, ET_ENCODED_IDS, ignored) && c < field->width; c++)
-            inputs->columns[at++].rows = field->cardinality[c];
+            inputs->columns[inputs->id_count++].rows = field->cardinality[c];
     }
-    et_assert(at == inputs->id_count);
+    return inputs->columns != NULL;
 }
 
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
@@ -239,23 +246,18 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
 {
     const size_t fields = (size_t)et_encoder_fields(encoder);
     et_graph *graph = et_scope_graph(scope);
-    *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
     const int target = et_encoder_target(encoder);
+    const bool whole = open_columns(inputs, encoder, ignored);
+    inputs->rows = et_scope_layout(scope)->capacity[0];
     inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
-    inputs->number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored);
-    inputs->id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored);
-    inputs->text_count = count_texts(encoder);
-    inputs->encoder = encoder;
     inputs->model = inputs->learned = scope;
-    inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
-    if (!parts || !inputs->columns) {
+    if (!parts || !whole) {
         inputs->numbers = et_graph_out_of_memory(graph);
         inputs->id_count = 0;
     } else {
         inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, ignored, parts);
         inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, ignored, parts);
-        list_columns(inputs, encoder, ignored);
     }
     et_free(parts);
     et_node *unknown = check_ignored(scope, encoder, ignored);
@@ -498,18 +500,12 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
                             const et_tabular_columns *columns, const et_encoder *encoder,
                             const et_strings *ignored, et_error *error)
 {
-    et_tabular_inputs inputs = {
-        .number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
-        .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored),
-        .text_count = count_texts(encoder),
-    };
+    et_tabular_inputs inputs;
+    const bool whole = open_columns(&inputs, encoder, ignored);
     const size_t all =
         (size_t)inputs.number_count + (size_t)inputs.id_count + (size_t)inputs.text_count + 1;
     row_factors row = { .first = et_alloc(all, sizeof *row.first) };
-    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
-    int status = row.first && inputs.columns ? ET_OK : et_alloc_failed(error, all, "columns");
-    if (!status)
-        list_columns(&inputs, encoder, ignored);
+    int status = row.first && whole ? ET_OK : et_alloc_failed(error, all, "columns");
     for (int64_t i = 0; !status && i < count; i++) {
         for (size_t k = 0; k < all; k++)
             row.first[k] = -1;
@@ -683,15 +679,13 @@ static int fit_factors(et_params *params, const char *scope, const et_tabular_co
                        et_error *error)
 {
     const int factor = find(params, scope, "embedding/factor");
-    et_tabular_inputs inputs = { .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored) };
     const int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    et_tabular_inputs inputs;
     size_t ids = 0;
     if (factor < 0)
         return ET_OK;
-    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
-    if (!inputs.columns)
-        return et_alloc_failed(error, (size_t)inputs.id_count, "columns");
-    list_columns(&inputs, encoder, ignored);
+    if (!open_columns(&inputs, encoder, ignored))
+        return et_alloc_failed(error, sizeof *inputs.columns, "columns");
     for (int c = 0; c < inputs.id_count; c++)
         ids += (size_t)inputs.columns[c].rows;
     id_counts counts = { encoder, ignored, et_alloc_zero(ids, sizeof *counts.rows) };

@@ -91,12 +91,7 @@ static int find_output(et_explain *e, et_error *error)
                        p->model->directory);
     e->width = p->output[p->target].width;
     e->targets = p->kind->single ? 1 : e->width;
-    if (p->kind != &et_target_quantiles)
-        return ET_OK;
-    int status =
-        et_tabular_levels(e->level, &levels, et_tabular_graph_levels(p->model->graph), error);
-    et_assert(status || levels == e->width);
-    return status;
+    return et_tabular_levels(e->level, &levels, &p->model->levels, error);
 }
 
 /* ---- rows ---- */
@@ -430,14 +425,10 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
         return et_alloc_failed(error, sizeof *e, "an explanation");
     et_assert(options->threads >= 1);
     e->options = *options;
-    int status = open_predictors(e, model, predictor, error);
-    if (!status)
-        status = find_output(e, error);
-    if (!status)
-        status = find_metric(e, error);
-    if (!status)
-        status = open_rows(e, error);
-    if (!status) {
+    int status;
+    if (!(status = open_predictors(e, model, predictor, error)) &&
+        !(status = find_output(e, error)) && !(status = find_metric(e, error)) &&
+        !(status = open_rows(e, error))) {
         const size_t cells = (size_t)(e->rows * e->width);
         e->score = et_alloc_zero(cells, sizeof *e->score);
         e->value = et_alloc_zero(cells, sizeof *e->value);

@@ -14,19 +14,9 @@
 #include "tasks/tabular/target/target.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* ---- graph.c ---- */
-
-/* The graph of prediction of a run of `etude train`: the parts of the task's settings and functions
- * that a predictor needs. */
-
-typedef struct et_tabular_graph et_tabular_graph;
-
-/* Reads the settings. ET_ECONFIG: they are those of another task. */
+/* Reads the settings of a run of `etude train`. ET_ECONFIG: they are those of another task. */
 int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error);
-
-/* Names of the levels of quantiles, "0.1"; none: it has no quantiles. Borrowed. */
-const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph);
 
 /* Checks that the settings and files next to a checkpoint are those of its training. */
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
@@ -57,7 +47,9 @@ typedef struct et_table_model {
     void *payload;
     /* of a run of the command */
     et_experiment experiment; /* kind NULL: a builder's */
-    struct et_tabular_graph *graph;
+    et_tabular_target target;
+    et_strings levels; /* names of quantiles, "0.1"; none: it predicts no quantiles; in arena */
+    bool *chosen;      /* [members] of a pack that are in its ensemble; in arena. NULL: no pack */
     const char **missing; /* ended by NULL; owned. NULL: the usual */
     et_csv_options csv;   /* reads rows as in training: missing, comment, and a delimiter that
                              would not be found */

@@ -33,14 +33,6 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 
-struct et_tabular_graph {
-    const et_tabular_options *options;
-    const et_encoder *encoder;
-    et_tabular_target target;
-    et_strings levels; /* of quantiles, in arena */
-    bool *chosen;      /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
-};
-
 /* A run of another task is reported as such, not by an unknown name. */
 int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error)
@@ -58,94 +50,51 @@ int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifac
     return et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena, error);
 }
 
-const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
+/* An et_build_fn, whose payload is the model. */
+static void build_run(et_scope *scope, void *payload)
 {
-    et_assert(graph);
-    return &graph->levels;
-}
-
-/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
-static int graph_open(et_tabular_graph **out, const et_experiment *experiment,
-                      const char *directory, const et_encoder *encoder, et_arena *arena,
-                      et_error *error)
-{
-    et_assert(experiment->task && encoder);
-    et_tabular_graph *graph = et_arena_alloc(arena, sizeof *graph);
-    *out = graph;
-    if (!graph)
-        return et_alloc_failed(error, sizeof *graph, "a model");
-    *graph = (et_tabular_graph){ .options = experiment->task, .encoder = encoder };
-    int status = et_tabular_target_of(&graph->target, graph->options, encoder, error);
-    if (status)
-        return et_fail_while(error, status, "%s", directory);
-    /* As short as they are read back. */
-    const size_t count = (size_t)graph->target.quantiles;
-    const char **names = et_arena_array(arena, count, sizeof *names);
-    for (size_t i = 0; names && i < count; i++)
-        names[i] = et_arena_printf(arena, "%.15g", graph->target.level[i]);
-    graph->levels = (et_strings){ names, names ? count : 0 };
-    return arena->failed ? et_alloc_failed(error, count * sizeof *names, "names of levels") : ET_OK;
-}
-
-/* An et_build_fn, whose payload is the graph. */
-static void graph_build(et_scope *scope, void *graph)
-{
-    const et_tabular_graph *g = graph;
-    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target, g->chosen);
-}
-
-static int choose(et_tabular_graph *graph, const float *share, const char *checkpoint,
-                  et_arena *arena, et_error *error)
-{
-    const int64_t count = et_pack_count(&graph->options->model.pack);
-    bool some = false;
-    graph->chosen = et_arena_array(arena, (size_t)count, sizeof *graph->chosen);
-    if (!graph->chosen)
-        return et_alloc_failed(error, (size_t)count, "a model");
-    for (int64_t i = 0; i < count; i++) {
-        graph->chosen[i] = share[i] > 0;
-        some = some || graph->chosen[i];
-    }
-    return some ? ET_OK
-                : et_fail(error, ET_EDATA,
-                          "%s has no ensemble yet: validation chooses one, and this checkpoint is "
-                          "from before the first; continue the run with `etude train`",
-                          checkpoint);
+    const et_table_model *model = payload;
+    et_tabular_build_outputs(scope, model->experiment.task, model->encoder, &model->target,
+                             model->chosen);
 }
 
 /* For a pack: reads the members of the ensemble from the weights that will be loaded
  * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
-static int graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
-                        const char *checkpoint, bool live_weights, et_arena *arena, et_error *error)
+static int choose_members(et_table_model *model, const et_artifact *artifact,
+                          const char *checkpoint, et_error *error)
 {
-    et_assert(graph && artifact);
+    const et_tabular_options *options = model->experiment.task;
+    const int64_t count = et_pack_count(&options->model.pack);
     et_artifact_weights from = { .artifact = artifact,
                                  .named = checkpoint,
-                                 .live_weights = live_weights,
-                                 .facts = { .arena = arena } };
-    const float *share = NULL;
-    et_params *params;
-    if (!et_tabular_is_pack(graph->options))
+                                 .live_weights = model->live_weights,
+                                 .facts = { .arena = &model->arena } };
+    if (!et_tabular_is_pack(options))
         return ET_OK;
-    int status = et_params_new(&params, error);
+    int index, status = et_params_new(&from.params, error);
     if (status)
         return status;
     /* Loads only the shares: the rest of the graph depends on them. */
-    int index;
-    status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
-                                        et_shape_1(et_pack_count(&graph->options->model.pack)),
-                                        (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
-    if (!status)
-        status = et_params_materialize(params, false, error);
-    from.params = params;
-    if (!status)
-        status = et_artifact_load(&from, error);
-    if (!status)
-        share = et_params_values(params) + et_params_offset(params, index);
-    if (!status)
-        status = choose(graph, share, from.checkpoint, arena, error);
+    if (!(status = et_params_declare_variable(from.params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
+                                              et_shape_1(count), (et_init){ ET_INIT_ZEROS, 0 },
+                                              &index, error)) &&
+        !(status = et_params_materialize(from.params, false, error)) &&
+        !(status = et_artifact_load(&from, error))) {
+        const float *share = et_params_values(from.params) + et_params_offset(from.params, index);
+        bool some = false;
+        model->chosen = et_arena_array(&model->arena, (size_t)count, sizeof *model->chosen);
+        for (int64_t i = 0; model->chosen && i < count; i++)
+            some |= model->chosen[i] = share[i] > 0;
+        if (!model->chosen)
+            status = et_alloc_failed(error, (size_t)count, "a model");
+        else if (!some)
+            status = et_fail(error, ET_EDATA,
+                             "%s has no ensemble yet: validation chooses one, and this checkpoint "
+                             "is from before the first; continue the run with `etude train`",
+                             from.checkpoint);
+    }
     et_free(from.checkpoint);
-    et_params_free(params);
+    et_params_free(from.params);
     return status;
 }
 
@@ -236,11 +185,20 @@ static int open_run(et_table_model *model, const et_artifact *artifact,
     const et_strings *missing = &options->missing;
     const char *path;
     int status;
-    if ((status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_SETTINGS, &path, error)) ||
-        (status = graph_open(&model->graph, &model->experiment, model->directory, model->encoder,
-                             &model->arena, error)) ||
-        (status = graph_choose(model->graph, artifact, how->checkpoint, model->live_weights,
-                               &model->arena, error)) ||
+    if ((status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_SETTINGS, &path, error)))
+        return status;
+    status = et_tabular_target_of(&model->target, options, model->encoder, error);
+    if (status)
+        return et_fail_while(error, status, "%s", model->directory);
+    /* As short as they are read back. */
+    const size_t count = (size_t)model->target.quantiles;
+    const char **names = et_arena_array(&model->arena, count, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = et_arena_printf(&model->arena, "%.15g", model->target.level[i]);
+    model->levels = (et_strings){ names, names ? count : 0 };
+    if (model->arena.failed)
+        return et_alloc_failed(error, count * sizeof *names, "names of levels");
+    if ((status = choose_members(model, artifact, how->checkpoint, error)) ||
         (status = et_params_new(&model->params, error)))
         return status;
     if (missing->count) {
@@ -251,8 +209,8 @@ static int open_run(et_table_model *model, const et_artifact *artifact,
     model->csv = et_tabular_table_options(options, model->missing).csv;
     if (strchr(ET_CSV_DELIMITERS, model->csv.delimiter))
         model->csv.delimiter = 0;
-    model->build = graph_build;
-    model->payload = model->graph;
+    model->build = build_run;
+    model->payload = model;
     return ET_OK;
 }
 
@@ -301,16 +259,12 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
         return et_alloc_failed(error, sizeof *model, "a model");
     model->live_weights = options->live_weights;
     model->directory = et_strdup(artifact->name);
-    if (!model->directory)
-        status = et_alloc_failed(error, strlen(artifact->name), "a path");
-    if (!status && !job)
-        status = et_tabular_graph_check(&model->experiment, artifact, &model->arena, error);
-    if (!status)
-        status = read_encoder(model, artifact, error);
-    if (!status)
-        status = job ? open_builder(model, artifact, options, error)
-                     : open_run(model, artifact, options, error);
-    if (status)
+    if ((!model->directory &&
+         (status = et_alloc_failed(error, strlen(artifact->name), "a path"))) ||
+        (!job &&
+         (status = et_tabular_graph_check(&model->experiment, artifact, &model->arena, error))) ||
+        (status = read_encoder(model, artifact, error)) ||
+        (status = (job ? open_builder : open_run)(model, artifact, options, error)))
         close_model(model);
     else
         *out = model;
@@ -441,13 +395,12 @@ static void find_target(et_predictor *p)
     const et_encoder *encoder = p->model->encoder;
     const int target = et_encoder_target(encoder);
     const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
-    const et_strings *levels = p->model->graph ? et_tabular_graph_levels(p->model->graph) : NULL;
-    const bool quantiles = levels && levels->count;
+    const et_strings *levels = &p->model->levels;
     p->field = field;
     p->target = -1;
     if (!field)
         return;
-    const et_target_kind *kind = et_target_kind_of(field, quantiles);
+    const et_target_kind *kind = et_target_kind_of(field, levels->count > 0);
     const int64_t width = kind == &et_target_classes     ? field->classes
                           : kind == &et_target_quantiles ? (int64_t)levels->count
                                                          : field->width;

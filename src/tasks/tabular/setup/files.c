@@ -116,6 +116,22 @@ static int make_encoder(et_tabular_task *task, et_error *error)
                                            task->texts.features, error);
 }
 
+/* Sets the key from an exact encoder. Nothing of a target of classes. */
+static int identify_unit(const et_encoder *encoder, et_value *identity, et_error *error)
+{
+    et_assert(encoder && identity);
+    const et_encoded_field *field = et_encoder_field(encoder, et_encoder_target(encoder));
+    if (field->kind != ET_ENCODED_VALUES)
+        return ET_OK;
+    et_value *list = et_value_set_list(identity, ET_TARGET_UNIT);
+    for (int64_t k = 0; k < field->width; k++) {
+        const et_target_unit unit = et_encoder_unit(encoder, k);
+        et_value_add_float(list, unit.offset);
+        et_value_add_float(list, unit.scale);
+    }
+    return et_value_failed(identity) ? et_alloc_failed(error, 0, "the unit of the target") : ET_OK;
+}
+
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
     et_assert(identity && ((const et_tabular_task *)(const void *)task)->training);
@@ -128,7 +144,7 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
     if (!et_value_set_string(identity, ET_IDENTITY_DATA,
                              et_checksum_print(self->training->fingerprint).digits))
         return et_alloc_failed(error, 0, "settings");
-    return is_exact(self) ? et_target_unit_identify(self->encoder, identity, error) : ET_OK;
+    return is_exact(self) ? identify_unit(self->encoder, identity, error) : ET_OK;
 }
 
 int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity, et_error *error)
@@ -382,10 +398,8 @@ static int find_target(et_tabular_task *task, et_error *error)
 /* All three make an encoder before any of them gets the run's name. */
 static int make(et_tabular_task *task, et_error *error)
 {
-    int status = infer(task, error);
-    if (!status)
-        status = make_encoder(task, error);
-    if (!status)
+    int status;
+    if (!(status = infer(task, error)) && !(status = make_encoder(task, error)))
         status = find_target(task, error);
     et_encoder_free(task->encoder);
     task->encoder = NULL;
@@ -438,12 +452,10 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
     int status = find(task, error);
     for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
         et_tabular_file *file = &task->file[i];
-        status = checksum_of(&file->checksum, i, file->path, error);
-        if (!status)
-            status = check_belongs(file->checksum, task->context.identity, i, file->path, error);
-        if (!status)
-            status = check_same(task, i, error);
-        if (!status)
+        if (!(status = checksum_of(&file->checksum, i, file->path, error)) &&
+            !(status =
+                  check_belongs(file->checksum, task->context.identity, i, file->path, error)) &&
+            !(status = check_same(task, i, error)))
             status = read_file(task, i, file->path, error);
     }
     if (!status)

@@ -356,13 +356,14 @@ static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
 }
 
 /* With two classes, precision and recall are those of the positive class. */
-static const char *unmeasured(const et_tabular_task *task, const target_counts *s, int missing)
+static const char *unmeasured(const target_counts *s, int missing)
 {
     et_assert(missing > 0);
     if (s->target->classes > 2)
         return missing > 1 ? "the scores do not cover them" : "the scores do not cover it";
-    return s->count[et_tabular_positive_of(task)] ? "precision and AUC are meaningless"
-                                                  : "precision, recall, F1 and AUC are meaningless";
+    return s->count[et_tabular_positive(s->target->label, s->target->classes)]
+               ? "precision and AUC are meaningless"
+               : "precision, recall, F1 and AUC are meaningless";
 }
 
 static void warn_unmeasured(const et_tabular_task *task, const target_counts *s, const char *where)
@@ -380,10 +381,10 @@ static void warn_unmeasured(const et_tabular_task *task, const target_counts *s,
                      (int)parts_of(s->target), classes ? "classes" : "targets", &names);
     if (missing && classes && is_fold(task))
         et_log(ET_LOG_WARNING, "target %s: a fold has no row of %s: in this fold, %s",
-               s->target->column[0], et_strbuf_text(&names), unmeasured(task, s, missing));
+               s->target->column[0], et_strbuf_text(&names), unmeasured(s, missing));
     else if (missing && classes)
         et_log(ET_LOG_WARNING, "target %s: no row of %s is %s: %s", s->target->column[0],
-               et_strbuf_text(&names), where, unmeasured(task, s, missing));
+               et_strbuf_text(&names), where, unmeasured(s, missing));
     else if (missing)
         et_log(ET_LOG_WARNING,
                "target %s: all rows that are %s have the same value: r2 is meaningless",

@@ -59,6 +59,20 @@ static int find_mix(et_tabular_task *task, et_error *error)
     return ET_OK;
 }
 
+/* The listed rows of the samples, which stay their owner's. The list is copied. */
+static int choose_rows(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
+                       et_error *error)
+{
+    et_samples *all = NULL;
+    int status = et_tabular_borrow(&all, samples, error);
+    if (status)
+        return status;
+    status = et_subset_open(out, all, which, count, error);
+    if (status)
+        et_samples_close(all);
+    return status;
+}
+
 /* Rows of the table. They are in order, and so is the table's end where there is a limit. */
 static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t at,
                          const unsigned char *side, uint32_t *which, et_error *error)
@@ -75,7 +89,7 @@ static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t a
                        "task.train_data.mix[%zu]: %s: no row is left for training; leave this "
                        "table out, or change held_out or limit",
                        at, task->paths.items[task->mix.file[at]]);
-    return et_tabular_choose(out, task->table, which, count, error);
+    return choose_rows(out, task->table, which, count, error);
 }
 
 /* The training data become a mix of the rows that are learned; side NULL: all are. */
@@ -446,7 +460,7 @@ static int open_part(et_samples **out, et_samples *table, const unsigned char *s
     for (int64_t i = 0; i < table->count; i++)
         if (side[i] == wanted)
             which[count++] = (uint32_t)i;
-    return et_tabular_choose(out, table, which, count, error);
+    return choose_rows(out, table, which, count, error);
 }
 
 /* Opens the training rows: all rows (side NULL), or the rows of the table that are learned. which:
@@ -679,12 +693,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
     const et_tabular_options *o = &task->options;
     const et_table_samples_options how = et_tabular_table_options(o, task->missing);
-    int status = check_folds(task, error);
-    if (!status)
-        status = find_delimiter(task, error);
-    if (!status && is_trained(task))
-        status =
-            et_tabular_open_table(task, &task->table, &task->paths, o->train_data.limit, error);
+    int status;
+    if ((status = check_folds(task, error)) || (status = find_delimiter(task, error)) ||
+        (is_trained(task) && (status = et_tabular_open_table(task, &task->table, &task->paths,
+                                                             o->train_data.limit, error))))
+        return status;
     for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->validation_paths[i].count; i++) {
         status = et_tabular_open_table(task, &task->validation_tables[i],
                                        &task->validation_paths[i], o->validation_data.limit, error);
@@ -692,12 +705,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
             status = et_tabular_borrow(&task->validation[i], task->validation_tables[i], error);
         task->validations += !status;
     }
-    if (!status)
-        status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error);
-    if (!status)
-        status = check_same_rows(task, error);
-    if (!status && task->training)
-        status = check_weights_of(task, task->training, "training", error);
+    if (status ||
+        (status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error)) ||
+        (status = check_same_rows(task, error)) ||
+        (task->training && (status = check_weights_of(task, task->training, "training", error))))
+        return status;
     for (int i = 0; i < task->validations && !status; i++)
         status = check_weights_of(task, task->validation[i], "validation", error);
     if (!status && (!o->n_splits || task->validation_tables[0]))

@@ -396,14 +396,12 @@ int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *e
     et_tabular_task *task = downcast(self);
     const bool follows = task->results.members && !task->context.evaluates && !task->results.set;
     (void)step;
-    int status = follows ? follow_pack(task, logs, error) : ET_OK;
-    if (!status)
-        status = score(task, &task->results, logs, error);
-    if (!status)
-        status = et_tabular_judge_best(task, logs, error);
-    if (!status && task->scoring.scored)
-        status = task->scoring.scored(task->scoring.payload, task, error);
-    return status;
+    int status;
+    if ((follows && (status = follow_pack(task, logs, error))) ||
+        (status = score(task, &task->results, logs, error)) ||
+        (status = et_tabular_judge_best(task, logs, error)))
+        return status;
+    return task->scoring.scored ? task->scoring.scored(task->scoring.payload, task, error) : ET_OK;
 }
 
 /* ---- a state ---- */

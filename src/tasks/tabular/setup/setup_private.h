@@ -55,6 +55,12 @@ typedef struct et_tabular_splitting {
     uint64_t seed;
 } et_tabular_splitting;
 
+/* Which rows are held out: that share of each class (class NULL: of all), drawn by the number of
+ * the row and the seed. Each class keeps a row; of two rows or more at least one is held out, even
+ * if that is the only one of its class. */
+int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
+                        et_error *error);
+
 /* part: [rows]. Part f + 1 has the rows that fold f validates; a held-out share is part 1. Part 0
  * is never validated. ET_EDATA: too few rows, groups or times for the folds. */
 int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error);

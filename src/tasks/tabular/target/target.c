@@ -28,11 +28,6 @@ int et_tabular_positive(const char *const *label, int classes)
     return classes != 2 || !et_label_is_positive(label[0], label[1]);
 }
 
-int et_tabular_positive_of(const et_tabular_task *task)
-{
-    return et_tabular_positive(task->target.field->label, task->target.field->classes);
-}
-
 static et_class_predictions predictions(const et_scored_targets *of, const et_validation_rows *rows)
 {
     return (et_class_predictions){ .count = rows->rows,
@@ -55,10 +50,12 @@ et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
 
 et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 {
-    return (et_scored_targets){ .column = task->target.field->column,
+    const et_encoded_field *field = task->target.field;
+    return (et_scored_targets){ .column = field->column,
                                 .level = task->target.level,
                                 .bins = task->options.calibration_bins,
-                                .first = task->target.classes && !et_tabular_positive_of(task),
+                                .first = task->target.classes &&
+                                         !et_tabular_positive(field->label, field->classes),
                                 .threshold = task->scoring.threshold,
                                 .costs = task->scoring.costs };
 }
@@ -383,19 +380,19 @@ static int score_quantiles(const et_scored_targets *of, const et_validation_rows
     static const char *const of_level[] = { "pinball_loss", "below", NULL };
     double scores[4] = { 0 }, own[2];
     int status = check_rows(s, error);
-    for (int64_t k = 0; k < s->width && !status; k++) {
+    if (status)
+        return status;
+    for (int64_t k = 0; k < s->width; k++) {
         score_level(s, k, of->level[k], own);
         scores[0] += own[0] / (double)s->width;
     }
-    if (!status)
-        status = score_d2(of, s, scores[0], &scores[1], error);
-    if (!status && s->width > 1)
+    if (s->width > 1)
         score_interval(s, scores + 2);
-    if (!status)
-        status = et_scores_log(s->width > 1 ? et_tabular_quantile_score_names : of_one, scores,
-                               PREFIX, logs, error);
-    if (!status)
-        status = score_median(of, s, logs, error);
+    if ((status = score_d2(of, s, scores[0], &scores[1], error)) ||
+        (status = et_scores_log(s->width > 1 ? et_tabular_quantile_score_names : of_one, scores,
+                                PREFIX, logs, error)) ||
+        (status = score_median(of, s, logs, error)))
+        return status;
     for (int64_t k = 0; k < s->width && !status; k++) {
         char name[40];
         snprintf(name, sizeof name, "q%.15g", of->level[k]);
@@ -816,10 +813,11 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
         .labels = field->kind == ET_ENCODED_LABELS ? (int)field->width : 0,
         .values = field->kind == ET_ENCODED_VALUES ? field->width : 0,
     };
-    int status = check_names(options, field, error);
-    if (!status)
-        status =
-            et_tabular_levels(target->level, &target->quantiles, &options->quantile_levels, error);
+    int status;
+    if ((status = check_names(options, field, error)) ||
+        (status = et_tabular_levels(target->level, &target->quantiles, &options->quantile_levels,
+                                    error)))
+        return status;
     target->kind = et_target_kind_of(field, target->quantiles > 0);
     target->width = target->quantiles ? target->quantiles
                     : target->classes ? target->classes
@@ -829,14 +827,13 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     for (int k = 1; k < target->quantiles; k++)
         if (fabs(target->level[k] - 0.5) < fabs(target->level[target->middle] - 0.5))
             target->middle = k;
-    if (!status)
-        status = find_weight(target, options, encoder, error);
-    if (!status && field->kind == ET_ENCODED_CLASS && field->classes < 2)
-        status = et_fail(error, ET_EDATA,
-                         "the target %s has only one class (%s): there is nothing to learn",
-                         field->column[0], field->classes ? field->label[0] : "none");
-    if (!status)
-        status = check_loss(target, options, field, error);
+    if ((status = find_weight(target, options, encoder, error)))
+        return status;
+    if (field->kind == ET_ENCODED_CLASS && field->classes < 2)
+        return et_fail(error, ET_EDATA,
+                       "the target %s has only one class (%s): there is nothing to learn",
+                       field->column[0], field->classes ? field->label[0] : "none");
+    status = check_loss(target, options, field, error);
     return status ? status : check_settings(target, options, field, error);
 }
 
@@ -848,21 +845,6 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)
 }
 
 /* ---- the unit in a checkpoint ---- */
-
-int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error)
-{
-    et_assert(encoder && identity);
-    const et_encoded_field *field = et_encoder_field(encoder, et_encoder_target(encoder));
-    if (field->kind != ET_ENCODED_VALUES)
-        return ET_OK;
-    et_value *list = et_value_set_list(identity, ET_TARGET_UNIT);
-    for (int64_t k = 0; k < field->width; k++) {
-        const et_target_unit unit = et_encoder_unit(encoder, k);
-        et_value_add_float(list, unit.offset);
-        et_value_add_float(list, unit.scale);
-    }
-    return et_value_failed(identity) ? et_alloc_failed(error, 0, "the unit of the target") : ET_OK;
-}
 
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error)

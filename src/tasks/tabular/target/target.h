@@ -22,9 +22,6 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 /* The identity's key; a list of an offset and a scale for each target. */
 #define ET_TARGET_UNIT "target_unit"
 
-/* Sets the key from an exact encoder. Nothing of a target of classes. */
-int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error);
-
 /* Reads `targets` units; *found: the identity (NULL: none) has them, else each is 0 and 1.
  * ET_EFORMAT: the numbers are malformed, or of another number of targets. */
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
@@ -34,8 +31,6 @@ int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
 
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
-/* The positive class of the target of a task. */
-int et_tabular_positive_of(const et_tabular_task *task);
 /* Scored rows of classes; arrays are borrowed from rows. */
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
                                                const et_validation_rows *rows);

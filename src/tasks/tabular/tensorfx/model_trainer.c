@@ -427,21 +427,14 @@ static int identify(job *j, et_error *error)
 
 /* ---- the model that a job leaves: OUTPUT/model ---- */
 
-static bool is_of_model(const char *name)
-{
-    for (int i = 0; i < ET_TABLE_FILES; i++)
-        if (!strcmp(et_table_file_names[i], name))
-            return true;
-    return !strcmp(name, ET_RUN_BUILDER) || !strcmp(name, ET_ARTIFACT_WEIGHTS) ||
-           et_file_is_left_over(name);
-}
-
 /* Finds the files of an export, whole or not. ET_ECONFIG: the folder has another file. */
 static int visit(DIR *folder, const char *directory, bool removes, et_error *error)
 {
+    static const char *const files[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA,   ET_TABLE_FEATURES,
+                                         ET_RUN_BUILDER,  ET_ARTIFACT_WEIGHTS, NULL };
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         const char *name = entry->d_name;
-        const bool own = is_of_model(name);
+        const bool own = et_is_one_of(name, files) || et_file_is_left_over(name);
         if (own && removes)
             unlinkat(dirfd(folder), name, 0);
         if (!own && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
@@ -512,15 +505,10 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     char *position = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
     char *old = et_path_join(output, "model.old");
     int status = position && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
-    if (!status)
-        status = clear_folder(made, true, error);
-    if (!status)
-        status = et_predictor_open(&predictor, output, &trained, error);
-    if (!status)
-        status = et_predictor_export(predictor, made, NULL, error);
-    if (!status)
-        status = put_in_place(made, position, old, error);
-    if (!status)
+    if (!status && !(status = clear_folder(made, true, error)) &&
+        !(status = et_predictor_open(&predictor, output, &trained, error)) &&
+        !(status = et_predictor_export(predictor, made, NULL, error)) &&
+        !(status = put_in_place(made, position, old, error)))
         status = et_directory_sync(output, error);
     et_predictor_close(predictor);
     if (!status)
@@ -553,42 +541,32 @@ static int run(job *j, et_error *error)
 static int lead(job *j, et_error *error)
 {
     et_assert(j->trainer && j->identity);
-    int status = check_position(j->output, error);
+    int status;
     /* Weights of another builder or other data may have the same shapes, but another meaning. */
-    if (!status)
-        status = et_builder_check_same(j->output, j->identity, &j->arena, error);
-    if (!status && j->server)
-        status =
-            et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);
-    if (!status)
-        status = open_controller(j, error);
-    if (!status)
-        status = run(j, error);
+    if ((status = check_position(j->output, error)) ||
+        (status = et_builder_check_same(j->output, j->identity, &j->arena, error)) ||
+        (j->server && (status = et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options,
+                                                        j->steps, error))) ||
+        (status = open_controller(j, error)))
+        return status;
+    status = run(j, error);
     int closed = et_controller_close(j->controller, status ? NULL : error);
     return status ? status : closed;
 }
 
-static int serve(job *j, et_error *error)
-{
-    return et_cluster_serve(j->trainer, &j->cluster_options, error);
-}
-
-static int work(job *j, et_error *error)
-{
-    j->began = et_clock_monotonic();
-    return et_cluster_work(j->trainer, &j->cluster_options, error);
-}
-
 static int train(job *j, et_error *error)
 {
-    static int (*const roles[ET_JOB_ROLES])(job *, et_error *) = {
-        [ET_JOB_MASTER] = lead, [ET_JOB_PARAM_SERVER] = serve, [ET_JOB_WORKER] = work
-    };
     static int (*const stages[])(job *, et_error *) = { check, meet, open_graphs, identify,
                                                         open_trainer };
     int status = ET_OK;
     ET_STAGES_RUN(status, stages, j, error);
-    return status ? status : roles[et_job_config_task(j->config)->role](j, error);
+    if (status)
+        return status;
+    const bool serves = et_job_config_task(j->config)->role == ET_JOB_PARAM_SERVER;
+    if (et_job_config_master(j->config))
+        return lead(j, error);
+    j->began = et_clock_monotonic();
+    return (serves ? et_cluster_serve : et_cluster_work)(j->trainer, &j->cluster_options, error);
 }
 
 int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
