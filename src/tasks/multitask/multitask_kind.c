@@ -412,21 +412,17 @@ static int belongs(const void *options, const char *model_dir, const et_identity
                    et_error *error)
 {
     const et_multitask_settings *settings = options;
-    et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; i < (int)settings->task_routines.count && !status; i++) {
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
         const char *name = et_multitask_routine_at(settings, i)->task_name;
         const et_identity own = identity_of(identity, name);
-        const char *folder = et_arena_printf(&arena, "%s/" ET_MULTITASK_FOLDER, model_dir, i + 1);
-        if (!folder)
-            status = et_alloc_failed(error, strlen(model_dir), "a path");
-        else if (kind->belongs && own.values)
-            status = kind->belongs(et_multitask_options_of(settings, i), folder, &own, error);
+        const et_path folder = et_path_print("%s/" ET_MULTITASK_FOLDER, model_dir, i + 1);
+        if (kind->belongs && own.values)
+            status = kind->belongs(et_multitask_options_of(settings, i), folder.text, &own, error);
         if (status)
             et_fail_while(error, status, "task %s", name);
     }
-    et_arena_release(&arena);
     return status;
 }
 

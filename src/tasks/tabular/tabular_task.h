@@ -89,7 +89,7 @@ typedef struct et_tabular_scoring {
 
 /* A file that describes the table (table_files.h). */
 typedef struct et_tabular_file {
-    char *path;        /* in the run's directory */
+    char *path;        /* in the run's directory; in arena */
     uint64_t checksum; /* of its bytes */
     bool made;         /* now: the run had none */
 } et_tabular_file;

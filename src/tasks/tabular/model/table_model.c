@@ -146,12 +146,9 @@ static int table_experiment(et_experiment *e, const et_table *table, const char 
 static int write_texts(const et_table *t, const char *directory, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_FILES && !status && t->text[i].bytes; i++) {
-        char *path = et_path_join(directory, et_table_file_names[i]);
-        status = path ? et_file_write(path, t->text[i].bytes, t->text[i].length, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-        et_free(path);
-    }
+    for (int i = 0; i < ET_TABLE_FILES && !status && t->text[i].bytes; i++)
+        status = et_file_write(et_path_of(directory, et_table_file_names[i]).text, t->text[i].bytes,
+                               t->text[i].length, error);
     return status;
 }
 
@@ -159,13 +156,12 @@ static int read_texts(et_table *t, const char *directory, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES && !status && !t->text[i].bytes; i++) {
-        char *bytes = NULL, *path = et_path_join(directory, et_table_file_names[i]);
+        char *bytes = NULL;
         et_artifact_text *text = &t->text[i];
         text->name = et_table_file_names[i];
-        status = path ? et_file_read(&bytes, &text->length, path, ET_TABLE_BYTES_MAX, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
+        status = et_file_read(&bytes, &text->length, et_path_of(directory, text->name).text,
+                              ET_TABLE_BYTES_MAX, error);
         text->bytes = bytes;
-        et_free(path);
     }
     return status;
 }
@@ -352,21 +348,20 @@ static int write_text(const et_table_network *n, int which, const char *run, et_
 {
     et_assert(which >= 0 && which < TEXTS && run);
     const et_artifact_text *text = &n->text[which];
-    char *bytes = NULL, *path = et_path_join(run, text->name);
-    size_t length = 0;
-    int status = path ? ET_OK : et_alloc_failed(error, strlen(run), "a path");
-    const bool there = !status && et_file_exists(path);
-    if (there)
-        status = et_file_read(&bytes, &length, path, ET_TABLE_BYTES_MAX, error);
-    if (there && !status && (length != text->length || memcmp(bytes, text->bytes, length) != 0))
+    const et_path path = et_path_of(run, text->name);
+    char *bytes;
+    size_t length;
+    if (!et_file_exists(path.text))
+        return et_file_write(path.text, text->bytes, text->length, error);
+    int status = et_file_read(&bytes, &length, path.text, ET_TABLE_BYTES_MAX, error);
+    if (status)
+        return status;
+    if (length != text->length || memcmp(bytes, text->bytes, length) != 0)
         status = et_fail(error, ET_ECONFIG,
                          "%s differs from that of this model: the run has other data or "
                          "settings; choose another run_dir",
-                         path);
-    if (!status && !there)
-        status = et_file_write(path, text->bytes, text->length, error);
+                         path.text);
     et_free(bytes);
-    et_free(path);
     return status;
 }
 
@@ -502,15 +497,9 @@ static int open_predictor(et_table_network *n, et_error *error)
     et_predictor_close(n->predictor);
     n->predictor = NULL;
     int status = et_scratch_open(&directory, "etude-model", error);
-    char *path = status ? NULL : et_path_join(directory, EXPORT);
-    if (!status && !path)
-        status = et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status = et_model_save(&n->model, path, error);
-    if (!status)
-        status = et_predictor_open(&n->predictor, path, NULL, error);
+    if (!status && !(status = et_model_save(&n->model, et_path_of(directory, EXPORT).text, error)))
+        status = et_predictor_open(&n->predictor, et_path_of(directory, EXPORT).text, NULL, error);
     n->predicts = n->model.version;
-    et_free(path);
     et_scratch_close(directory);
     return status;
 }

@@ -30,8 +30,9 @@ int et_tabular_graph_check_identity(const et_experiment *experiment, const et_ar
 /* The contents of a directory: read once, then shared by predictors, which only read them. */
 typedef struct et_table_model {
     et_arena arena;
-    char *directory;                             /* or the file; owned, as all below */
-    et_artifact_text text[ET_TABLE_MODEL_FILES]; /* as they were read; their bytes are owned */
+    const char *directory; /* or the file; in arena */
+    et_artifact_text
+        text[ET_TABLE_MODEL_FILES]; /* as they were read; bytes are owned, as the next */
     et_table_files texts;
     et_encoder *encoder;
     char *checkpoint;

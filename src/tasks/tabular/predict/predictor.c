@@ -232,7 +232,6 @@ static void close_model(et_table_model *model)
     for (int i = 0; i < ET_TABLE_MODEL_FILES; i++)
         et_free((char *)model->text[i].bytes);
     et_free(model->checkpoint);
-    et_free(model->directory);
     et_arena_release(&model->arena);
     et_free(model);
 }
@@ -258,7 +257,7 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
     if (!model)
         return et_alloc_failed(error, sizeof *model, "a model");
     model->live_weights = options->live_weights;
-    model->directory = et_strdup(artifact->name);
+    model->directory = et_arena_strdup(&model->arena, artifact->name);
     if ((!model->directory &&
          (status = et_alloc_failed(error, strlen(artifact->name), "a path"))) ||
         (!job &&

@@ -429,7 +429,8 @@ static int find(et_tabular_task *task, et_error *error)
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES; i++) {
         et_tabular_file *file = &task->file[i];
-        file->path = et_path_join(task->context.model_dir, et_table_file_names[i]);
+        file->path = et_arena_strdup(
+            &task->arena, et_path_of(task->context.model_dir, et_table_file_names[i]).text);
         if (!file->path)
             return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
         file->made = !et_file_exists(file->path);
@@ -469,6 +470,4 @@ void et_tabular_close_files(et_tabular_task *task)
 {
     et_encoder_free(task->encoder);
     et_table_files_release(&task->texts);
-    for (int i = 0; i < ET_TABLE_FILES; i++)
-        et_free(task->file[i].path);
 }

@@ -344,12 +344,10 @@ static int open_trainer(job *j, et_error *error)
 static int open_controller(job *j, et_error *error)
 {
     et_assert(j->trainer && j->output);
-    char *summaries = et_path_join(j->output, "summaries");
+    const et_path summaries = et_path_of(j->output, "summaries");
     char metric[128] = "";
     et_action *const actions[] = { &j->action };
     const et_graph_interface *evaluation = j->graphs.evaluation;
-    if (!summaries)
-        return et_alloc_failed(error, strlen(j->output), "a path");
     if (evaluation)
         snprintf(metric, sizeof metric, ET_LOGGED_OF_VALIDATION "%s", evaluation->metric);
     j->action.ET_CLASS = &evaluation_messages;
@@ -359,7 +357,7 @@ static int open_controller(job *j, et_error *error)
         .actions = actions,
         .action_count = evaluation ? 1 : 0,
         .run = { .model_dir = j->output,
-                 .summary_dir = summaries,
+                 .summary_dir = summaries.text,
                  .best_metric = evaluation ? et_arena_strdup(&j->arena, metric) : NULL,
                  .best_comparison = evaluation && evaluation->lower_is_better ? ET_COMPARE_LOWER
                                                                               : ET_COMPARE_HIGHER,
@@ -373,9 +371,7 @@ static int open_controller(job *j, et_error *error)
         .validation_interval = evaluation ? j->eval_interval : 0,
         .validation_steps = j->args->eval_steps,
     };
-    int status = et_controller_open(&j->controller, &options, error);
-    et_free(summaries);
-    return status;
+    return et_controller_open(&j->controller, &options, error);
 }
 
 /* ---- a cluster ---- */
@@ -468,12 +464,8 @@ static int check_position(const char *output, et_error *error)
 {
     static const char *const folders[] = { "model", "model.new", "model.old" };
     int status = ET_OK;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
-        char *path = et_path_join(output, folders[i]);
-        status = path ? clear_folder(path, false, error)
-                      : et_alloc_failed(error, strlen(output), "a path");
-        et_free(path);
-    }
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++)
+        status = clear_folder(et_path_of(output, folders[i]).text, false, error);
     return status;
 }
 
@@ -502,21 +494,16 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     const et_predictor_options trained = { .builder = builder->ET_CLASS, .checkpoint = checkpoint };
     const et_predictor_options exported = { .builder = builder->ET_CLASS };
     et_predictor *predictor = NULL;
-    char *position = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
-    char *old = et_path_join(output, "model.old");
-    int status = position && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
-    if (!status && !(status = clear_folder(made, true, error)) &&
+    const et_path position = et_path_of(output, "model"), made = et_path_of(output, "model.new");
+    const et_path old = et_path_of(output, "model.old");
+    int status;
+    if (!(status = clear_folder(made.text, true, error)) &&
         !(status = et_predictor_open(&predictor, output, &trained, error)) &&
-        !(status = et_predictor_export(predictor, made, NULL, error)) &&
-        !(status = put_in_place(made, position, old, error)))
+        !(status = et_predictor_export(predictor, made.text, NULL, error)) &&
+        !(status = put_in_place(made.text, position.text, old.text, error)))
         status = et_directory_sync(output, error);
     et_predictor_close(predictor);
-    if (!status)
-        status = et_predictor_open(out, position, &exported, error);
-    et_free(position);
-    et_free(made);
-    et_free(old);
-    return status;
+    return status ? status : et_predictor_open(out, position.text, &exported, error);
 }
 
 /* ---- training ---- */
