@@ -56,16 +56,44 @@ static taking taking_of(const et_option *row)
                                                                           : TAKES_VALUES;
 }
 
+/* An option that is applied. Its first failure stays in status; later assignments do nothing. */
+typedef struct applying {
+    const et_option *row;
+    const et_option_words *words;
+    const et_option_settings *settings;
+    et_experiment *experiment;
+    et_arena *arena;
+    et_error *error;
+    const char *name; /* "--data" */
+    int status;
+} applying;
+
+/* value NULL, or not whole: no memory. */
+static void assign(applying *a, const char *setting, const et_value *value)
+{
+    if (!a->status)
+        a->status = et_value_failed(value)
+                        ? et_alloc_failed(a->error, 0, "settings")
+                        : et_experiment_assign_typed(a->experiment, a->name, setting, value,
+                                                     a->arena, a->error);
+}
+
+static et_value *typed_of(const char *word, et_arena *arena)
+{
+    et_value *value = et_value_new(arena, ET_VALUE_STRING);
+    if (value) {
+        value->text = value->string = word;
+        et_yaml_resolve(value, word);
+    }
+    return value;
+}
+
 /* A word that YAML reads as null ("null", "~") is kept as text: to set nothing, leave the option
  * out. */
 static et_value *scalar_of(const char *word, et_arena *arena)
 {
-    et_value *value = et_value_new(arena, ET_VALUE_STRING);
-    if (!value)
-        return NULL;
-    value->text = value->string = word;
-    et_yaml_resolve(value, word);
-    if (value->kind == ET_VALUE_NULL) {
+    et_value *value = typed_of(word, arena);
+    if (value && value->kind == ET_VALUE_NULL) {
         value->kind = ET_VALUE_STRING;
         value->string = word;
     }
@@ -84,25 +112,24 @@ static const char *last_word(const et_option_words *words)
     return words ? word_at(words, words->times - 1, 0) : NULL;
 }
 
-/* The names in the word of the last use; all: of each use. */
-static int name_items(et_value **out, const et_option_words *words, bool all, const char *option,
-                      et_arena *arena, et_error *error)
+/* The names in the word of the last use; of an option that is a list, of each use. */
+static void apply_names(applying *a)
 {
-    const int first = all ? 0 : words->times - 1;
-    const char **rows = et_arena_array(arena, (size_t)words->times, sizeof *rows);
-    if (!rows)
-        return et_alloc_failed(error, (size_t)words->times * sizeof *rows, "names");
-    for (int i = first; i < words->times; i++)
-        rows[i - first] = word_at(words, i, 0);
+    const int times = a->words->times, first = a->row->sets->list ? 0 : times - 1;
+    const char **rows = et_arena_array(a->arena, (size_t)times, sizeof *rows);
+    if (!rows) {
+        a->status = et_alloc_failed(a->error, (size_t)times * sizeof *rows, "names");
+        return;
+    }
+    for (int i = first; i < times; i++)
+        rows[i - first] = word_at(a->words, i, 0);
     et_strings names;
-    int status = et_name_list_read(
-        &names, option, &(et_strings){ rows, (size_t)(words->times - first) }, arena, error);
-    *out = status ? NULL : et_value_list(arena);
-    for (size_t i = 0; *out && i < names.count; i++)
-        et_value_add_string(*out, names.items[i]);
-    if (status)
-        return status;
-    return *out && !et_value_failed(*out) ? ET_OK : et_alloc_failed(error, 0, "settings");
+    a->status = et_name_list_read(&names, a->name, &(et_strings){ rows, (size_t)(times - first) },
+                                  a->arena, a->error);
+    et_value *list = a->status ? NULL : et_value_list(a->arena);
+    for (size_t i = 0; list && i < names.count; i++)
+        et_value_add_string(list, names.items[i]);
+    assign(a, a->row->sets->settings[0], list);
 }
 
 /* The words of every use, as a list; a single word as a scalar. */
@@ -122,33 +149,11 @@ static et_value *items_of(const et_option_words *words, et_arena *arena)
 }
 
 /* As in --set. */
-static int assign_given(et_experiment *experiment, const char *name, const char *setting,
-                        et_arena *arena, et_error *error)
+static void assign_given(applying *a, const char *setting)
 {
     const char *equals = strchr(setting, '=');
-    const char *key = et_arena_printf(arena, "%.*s", (int)(equals - setting), setting);
-    et_value *value = et_value_new(arena, ET_VALUE_STRING);
-    if (!key || !value)
-        return et_alloc_failed(error, 0, "settings");
-    value->text = value->string = equals + 1;
-    et_yaml_resolve(value, value->text);
-    return et_experiment_assign_typed(experiment, name, key, value, arena, error);
-}
-
-/* An option sets either two settings, each with one word, or one setting that takes a file of
- * pairs. The unused form is set to empty.
- */
-static int apply_form(const et_option *row, const char *name, const char *pairs,
-                      et_experiment *experiment, et_arena *arena, et_error *error)
-{
-    et_value *none = et_value_list(arena), *one = et_value_list(arena);
-    if (!none || !one || (pairs && !et_value_add_string(one, pairs)))
-        return et_alloc_failed(error, 0, "settings");
-    int status = et_experiment_assign_typed(experiment, name, row->sets->pairs, one, arena, error);
-    for (int i = 0; pairs && i < settings_of(row) && !status; i++)
-        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], none, arena,
-                                            error);
-    return status;
+    const char *key = et_arena_printf(a->arena, "%.*s", (int)(equals - setting), setting);
+    assign(a, key, typed_of(equals + 1, a->arena));
 }
 
 static bool is_of_pairs(const char *path)
@@ -158,36 +163,33 @@ static bool is_of_pairs(const char *path)
 
 /* One word for all settings that count. A list has the word of each time, another setting the last.
  */
-static int apply_one(const et_option *row, const et_option_words *words, et_experiment *experiment,
-                     et_arena *arena, et_error *error)
+static void apply_one(applying *a)
 {
-    const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    const et_value *value = row->sets->list ? items_of(words, arena)
-                                            : scalar_of(word_at(words, words->times - 1, 0), arena);
-    if (!name || !value)
-        return et_alloc_failed(error, 0, "settings");
-    int status = ET_OK, used = 0;
-    for (int i = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++) {
-        if (is_given(row->sets->settings[i])) {
-            status = assign_given(experiment, name, row->sets->settings[i], arena, error);
-            continue;
+    const et_option_sets *sets = a->row->sets;
+    const et_value *value =
+        sets->list ? items_of(a->words, a->arena) : scalar_of(last_word(a->words), a->arena);
+    int used = 0;
+    if (et_value_failed(value))
+        a->status = et_alloc_failed(a->error, 0, "settings");
+    for (int i = 0; i < SETTINGS_MOST && sets->settings[i] && !a->status; i++) {
+        if (is_given(sets->settings[i])) {
+            assign_given(a, sets->settings[i]);
+        } else if (et_fields_is_open(a->experiment->table, a->experiment, sets->settings[i])) {
+            assign(a, sets->settings[i], value);
+            used++;
         }
-        if (!et_fields_is_open(experiment->table, experiment, row->sets->settings[i]))
-            continue;
-        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], value, arena,
-                                            error);
-        used++;
     }
-    if (!status && !used)
-        status = *row->sets->settings
-                     ? et_fail(error, ET_EUSAGE,
-                               "--%s: the %s of %s has no such setting; `%s list %s` shows its "
-                               "settings (use --set)",
-                               row->field.name,
-                               strncmp(*row->sets->settings, "trainer.", 8) ? "model" : "optimizer",
-                               experiment->name, experiment->program->name, experiment->name)
-                     : et_fail(error, ET_EUSAGE, "--%s: %s", row->field.name, row->field.help);
-    return status;
+    const char *experiment = a->experiment->name;
+    if (!a->status && !used)
+        a->status =
+            *sets->settings
+                ? et_fail(a->error, ET_EUSAGE,
+                          "--%s: the %s of %s has no such setting; `%s list %s` shows its "
+                          "settings (use --set)",
+                          a->row->field.name,
+                          strncmp(*sets->settings, "trainer.", 8) ? "model" : "optimizer",
+                          experiment, a->experiment->program->name, experiment)
+                : et_fail(a->error, ET_EUSAGE, "--%s: %s", a->row->field.name, a->row->field.help);
 }
 
 /* ---- options that are given several times ---- */
@@ -198,13 +200,6 @@ static const et_option_words *words_of(const et_option_settings *settings, const
         if (!strcmp(settings->names[i], name) && settings->words[i].times)
             return &settings->words[i];
     return NULL;
-}
-
-/* "a.b.name" -> "name". */
-static const char *last_name(const char *setting)
-{
-    const char *dot = strrchr(setting, '.');
-    return dot ? dot + 1 : setting;
 }
 
 /* "text/new.en.gz" -> "new", "new-2" where that is taken. */
@@ -231,48 +226,28 @@ static const char *name_part(const et_value *parts, const char *path, et_arena *
 }
 
 /* The files of one time that the option was given: a word for each setting, or one of pairs. */
-static int add_part(et_value *parts, const et_option *row, const et_option_words *words, int time,
-                    et_arena *arena, et_error *error)
+static int add_part(applying *a, et_value *parts, int time)
 {
-    const int wanted = settings_of(row), found = words->given[time].count;
-    const char *first = word_at(words, time, 0);
+    const et_option *row = a->row;
+    const int wanted = settings_of(row), found = a->words->given[time].count;
+    const char *first = word_at(a->words, time, 0);
     const bool alone = row->sets->pairs && found == 1 && is_of_pairs(first);
-    et_value *part = et_value_dict(arena);
+    et_value *part = et_value_dict(a->arena);
     if (!alone && found != wanted)
-        return et_fail(error, ET_EUSAGE, "--%s: takes %s each time, but found %s", row->field.name,
-                       row->value, et_format_many(found, "word").text);
+        return et_fail(a->error, ET_EUSAGE, "--%s: takes %s each time, but found %s",
+                       row->field.name, row->value, et_format_many(found, "word").text);
     for (int i = 0, word = 0; part && word < found; i++) {
         const char *setting = alone ? row->sets->pairs : row->sets->settings[i];
+        const char *dot = strrchr(setting, '.'); /* "a.b.name" -> "name" */
         if (!is_given(setting))
-            et_value_set_string(part, last_name(setting), word_at(words, time, word++));
+            et_value_set_string(part, dot ? dot + 1 : setting, word_at(a->words, time, word++));
     }
-    const char *name = row->sets->named ? name_part(parts, first, arena) : "";
+    const char *name = row->sets->named ? name_part(parts, first, a->arena) : "";
     if (!part || !name || (*name && !et_value_set_string(part, "name", name)) ||
         et_value_failed(part))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(a->error, 0, "settings");
     et_value_append(parts, NULL, part);
     return ET_OK;
-}
-
-/* The items of an option that has one for each part, "3,1". */
-typedef struct part_items {
-    const char *option, *what; /* its name, and that of an item */
-    const char *text, *at;
-} part_items;
-
-static int next_item(const char **item, part_items *items, const et_value *parts, bool last,
-                     const et_option *row, et_arena *arena, et_error *error)
-{
-    const size_t length = strcspn(items->at, ",");
-    const char *end = items->at + length;
-    *item = et_arena_printf(arena, "%.*s", (int)length, items->at);
-    items->at = end + (*end == ',');
-    if (!*item)
-        return et_alloc_failed(error, length, "settings");
-    return last == !*end
-               ? ET_OK
-               : et_fail(error, ET_EUSAGE, "--%s %s: give one %s for each --%s (%zu), with commas",
-                         items->option, items->text, items->what, row->field.name, parts->count);
 }
 
 static int weigh_part(et_value *part, const char *name, const char *item, et_arena *arena,
@@ -290,81 +265,67 @@ static int weigh_part(et_value *part, const char *name, const char *item, et_are
     return ET_OK;
 }
 
-static int weigh_parts(et_value *parts, const et_option *row, const char *text, et_arena *arena,
-                       et_error *error)
+/* Items of another option, one for each part, "3,1": weights, or tags. A part without a tag has an
+ * empty item. */
+static void mark_parts(applying *a, et_value *parts, const char *option, bool weights)
 {
-    part_items items = { row->sets->weights, "number", text, text };
-    int status = ET_OK;
-    for (et_value *part = parts->first; part && !status; part = part->next) {
-        const char *item;
-        status = next_item(&item, &items, parts, !part->next, row, arena, error);
-        if (!status)
-            status = weigh_part(part, items.option, item, arena, error);
-    }
-    return status;
-}
-
-/* A part without a tag has an empty item. */
-static int tag_parts(et_value *parts, const et_option *row, const char *text, et_arena *arena,
-                     et_error *error)
-{
-    part_items items = { row->sets->tags, "tag", text, text };
-    int status = ET_OK;
-    for (et_value *part = parts->first; part && !status; part = part->next) {
-        const char *item;
-        status = next_item(&item, &items, parts, !part->next, row, arena, error);
-        if (!status && *item)
+    const char *text = last_word(words_of(a->settings, option)), *at = text;
+    for (et_value *part = parts->first; text && part && !a->status; part = part->next) {
+        const size_t length = strcspn(at, ",");
+        const char *end = at + length;
+        const char *item = et_arena_printf(a->arena, "%.*s", (int)length, at);
+        at = end + (*end == ',');
+        if (!item)
+            a->status = et_alloc_failed(a->error, length, "settings");
+        else if (!part->next != !*end)
+            a->status = et_fail(a->error, ET_EUSAGE,
+                                "--%s %s: give one %s for each --%s (%zu), with commas", option,
+                                text, weights ? "number" : "tag", a->row->field.name, parts->count);
+        else if (weights)
+            a->status = weigh_part(part, option, item, a->arena, a->error);
+        else if (*item)
             et_value_set_string(part, "tag", item);
     }
-    return status;
 }
 
 /* Groups in place of the settings that one text has. */
-static int apply_parts(const et_option *row, const et_option_words *words, const char *weights,
-                       const char *tags, et_experiment *experiment, et_arena *arena,
-                       et_error *error)
+static void apply_parts(applying *a)
 {
-    const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    et_value *parts = et_value_list(arena), *none = et_value_list(arena);
-    int status = name && parts && none ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (int time = 0; time < words->times && !status; time++)
-        status = add_part(parts, row, words, time, arena, error);
-    if (!status && weights)
-        status = weigh_parts(parts, row, weights, arena, error);
-    if (!status && tags)
-        status = tag_parts(parts, row, tags, arena, error);
-    if (!status && et_value_failed(parts))
-        status = et_alloc_failed(error, 0, "settings");
-    for (int i = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++)
-        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], none, arena,
-                                            error);
-    if (!status && row->sets->pairs)
-        status = et_experiment_assign_typed(experiment, name, row->sets->pairs, none, arena, error);
-    return status ? status
-                  : et_experiment_assign_typed(experiment, name, row->sets->parts, parts, arena,
-                                               error);
+    const et_option_sets *sets = a->row->sets;
+    et_value *parts = et_value_list(a->arena), *none = et_value_list(a->arena);
+    if (!parts || !none)
+        a->status = et_alloc_failed(a->error, 0, "settings");
+    for (int time = 0; time < a->words->times && !a->status; time++)
+        a->status = add_part(a, parts, time);
+    if (a->status)
+        return;
+    mark_parts(a, parts, sets->weights, true);
+    mark_parts(a, parts, sets->tags, false);
+    for (int i = 0; i < SETTINGS_MOST && sets->settings[i]; i++)
+        assign(a, sets->settings[i], none);
+    if (sets->pairs)
+        assign(a, sets->pairs, none);
+    assign(a, sets->parts, parts);
 }
 
 /* Items of the parts of another option, which sets them (apply_parts), or of its only text. */
-static int apply_items(const et_option *row, const et_option_words *words,
-                       const et_option_words *of, et_experiment *experiment, et_arena *arena,
-                       et_error *error)
+static void apply_items(applying *a)
 {
-    const char *setting = *row->sets->settings, *text = last_word(words);
+    const et_option_sets *sets = a->row->sets;
+    const et_option_words *of = words_of(a->settings, sets->of);
+    const char *setting = *sets->settings, *text = last_word(a->words);
     if (of && of->times > 1)
-        return ET_OK;
+        return;
     if (!of || !setting)
-        return et_fail(error, ET_EUSAGE, "--%s: only with %s--%s", row->field.name,
-                       setting ? "" : "several ", row->sets->of);
-    if (strchr(text, ','))
-        return et_fail(error, ET_EUSAGE, "--%s %s: give one tag for each --%s (1)", row->field.name,
-                       text, row->sets->of);
-    const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    et_value *value = et_value_new(arena, ET_VALUE_STRING);
-    if (!name || !value)
-        return et_alloc_failed(error, 0, "settings");
-    value->text = value->string = text;
-    return et_experiment_assign_typed(experiment, name, setting, value, arena, error);
+        a->status = et_fail(a->error, ET_EUSAGE, "--%s: only with %s--%s", a->row->field.name,
+                            setting ? "" : "several ", sets->of);
+    else if (strchr(text, ','))
+        a->status = et_fail(a->error, ET_EUSAGE, "--%s %s: give one tag for each --%s (1)",
+                            a->row->field.name, text, sets->of);
+    et_value *value = a->status ? NULL : et_value_new(a->arena, ET_VALUE_STRING);
+    if (value)
+        value->text = value->string = text;
+    assign(a, setting, value);
 }
 
 /* ---- all ---- */
@@ -384,71 +345,52 @@ static int check_files(const et_option *row, const et_option_words *words,
                        : "");
 }
 
-static int apply_names(const et_option *row, const et_option_words *words, const char *name,
-                       et_experiment *experiment, et_arena *arena, et_error *error)
+/* A word for each setting; or one file of pairs for the setting of pairs, and the unused form is
+ * set to empty. */
+static void apply_words(applying *a)
 {
-    et_value *names = NULL;
-    int status = name_items(&names, words, row->sets->list, name, arena, error);
-    return status ? status
-                  : et_experiment_assign_typed(experiment, name, row->sets->settings[0], names,
-                                               arena, error);
-}
-
-static int apply(const et_option *row, const et_option_words *words,
-                 const et_option_settings *settings, et_experiment *experiment, et_arena *arena,
-                 et_error *error)
-{
-    if (row->sets->of)
-        return apply_items(row, words, words_of(settings, row->sets->of), experiment, arena, error);
-    if (row->sets->parts && words->times > 1)
-        return apply_parts(row, words, last_word(words_of(settings, row->sets->weights)),
-                           last_word(words_of(settings, row->sets->tags)), experiment, arena,
-                           error);
-    if (taking_of(row) == TAKES_ONE)
-        return apply_one(row, words, experiment, arena, error);
-    if (row->sets->parts) {
-        /* One text: parts of a run whose settings are used are none. */
-        const char *name = et_arena_printf(arena, "--%s", row->field.name);
-        et_value *none = et_value_list(arena);
-        int cleared = name && none ? et_experiment_assign_typed(experiment, name, row->sets->parts,
-                                                                none, arena, error)
-                                   : et_alloc_failed(error, 0, "settings");
-        if (cleared)
-            return cleared;
-    }
-    const int wanted = settings_of(row);
-    const int last = words->times - 1, found = row->value ? words->given[last].count : 0;
-    const bool list = taking_of(row) != TAKES_VALUES;
-    const char *pairs = row->sets->pairs && found == 1 ? word_at(words, last, 0) : NULL;
+    const et_option_sets *sets = a->row->sets;
+    const int wanted = settings_of(a->row), last = a->words->times - 1;
+    const int found = a->row->value ? a->words->given[last].count : 0;
+    const bool list = taking_of(a->row) != TAKES_VALUES;
+    const char *pairs = sets->pairs && found == 1 ? word_at(a->words, last, 0) : NULL;
     const bool alone = pairs && is_of_pairs(pairs);
+    /* One text: parts of a run whose settings are used are none. */
+    if (sets->parts)
+        assign(a, sets->parts, et_value_list(a->arena));
+    if (a->status)
+        return;
     if (!list && wanted && wanted != found && !alone)
-        return et_fail(
-            error, ET_EUSAGE, "--%s: takes %s (%s), but found %d%s", row->field.name,
-            wanted == 2 ? "two words" : "one word", row->value, found,
-            row->sets->pairs
+        a->status = et_fail(
+            a->error, ET_EUSAGE, "--%s: takes %s (%s), but found %d%s", a->row->field.name,
+            wanted == 2 ? "two words" : "one word", a->row->value, found,
+            sets->pairs
                 ? "; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN"
                 : "");
-    const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    int status =
-        name ? check_files(row, words, experiment, error) : et_alloc_failed(error, 0, "settings");
-    if (!status && row->sets->names)
-        return apply_names(row, words, name, experiment, arena, error);
-    if (!status && row->sets->pairs)
-        status = apply_form(row, name, alone ? pairs : NULL, experiment, arena, error);
-    if (alone)
-        return status;
-    for (int i = 0, word = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++) {
-        if (is_given(row->sets->settings[i])) {
-            status = assign_given(experiment, name, row->sets->settings[i], arena, error);
-            continue;
-        }
-        const et_value *value =
-            list ? items_of(words, arena) : scalar_of(word_at(words, last, word++), arena);
-        status = value ? et_experiment_assign_typed(experiment, name, row->sets->settings[i], value,
-                                                    arena, error)
-                       : et_alloc_failed(error, 0, "settings");
+    else
+        a->status = check_files(a->row, a->words, a->experiment, a->error);
+    if (a->status)
+        return;
+    if (sets->names) {
+        apply_names(a);
+        return;
     }
-    return status;
+    if (sets->pairs) {
+        et_value *of_pairs = et_value_list(a->arena);
+        if (alone)
+            et_value_add_string(of_pairs, pairs);
+        assign(a, sets->pairs, of_pairs);
+    }
+    for (int i = 0; alone && i < wanted; i++)
+        assign(a, sets->settings[i], et_value_list(a->arena));
+    for (int i = 0, word = 0; !alone && i < SETTINGS_MOST && sets->settings[i]; i++) {
+        if (is_given(sets->settings[i]))
+            assign_given(a, sets->settings[i]);
+        else
+            assign(a, sets->settings[i],
+                   list ? items_of(a->words, a->arena)
+                        : scalar_of(word_at(a->words, last, word++), a->arena));
+    }
 }
 
 static bool is_used(const et_option_settings *settings, const char *name)
@@ -476,9 +418,25 @@ int et_option_settings_apply(const et_option_settings *settings, et_experiment *
             return et_fail(error, ET_EUSAGE,
                            "--%s: experiment %s, a task of %s, has no such option", name,
                            experiment->name, experiment->kind->name);
-        int status = apply(row, &settings->words[i], settings, experiment, arena, error);
-        if (status)
-            return status;
+        applying a = { .row = row,
+                       .words = &settings->words[i],
+                       .settings = settings,
+                       .experiment = experiment,
+                       .arena = arena,
+                       .error = error,
+                       .name = et_arena_printf(arena, "--%s", name) };
+        if (!a.name)
+            return et_alloc_failed(error, 0, "settings");
+        if (row->sets->of)
+            apply_items(&a);
+        else if (row->sets->parts && a.words->times > 1)
+            apply_parts(&a);
+        else if (taking_of(row) == TAKES_ONE)
+            apply_one(&a);
+        else
+            apply_words(&a);
+        if (a.status)
+            return a.status;
     }
     return ET_OK;
 }
