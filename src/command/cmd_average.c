@@ -110,8 +110,8 @@ static int average(const average_options *args, const et_call *call, et_error *e
     et_outputs outputs = { .program = call->program };
     for (size_t i = 0; i < paths->count; i++)
         et_outputs_read(&outputs, paths->items[i]);
-    int status = et_outputs_check(&outputs, "--output", args->output, error);
-    et_outputs_release(&outputs);
+    et_outputs_check(&outputs, "--output", args->output, error);
+    int status = et_outputs_release(&outputs);
     if (!status)
         status = et_checkpoint_average(paths->items, paths->count, args->live_weights, args->output,
                                        &averages, error);

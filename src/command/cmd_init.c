@@ -178,8 +178,8 @@ static int write_file(const init_options *args, const char *file, const et_strbu
         return et_fail(error, ET_EDENIED,
                        "%s exists%s: add --force to replace it, or name another file", file,
                        link ? ", a symbolic link" : "");
-    int status = et_outputs_check(&outputs, "init", file, error);
-    et_outputs_release(&outputs);
+    et_outputs_check(&outputs, "init", file, error);
+    int status = et_outputs_release(&outputs);
     if (!status)
         status = et_file_write(file, et_strbuf_text(text), text->length, error);
     if (!status && !args->quiet)

@@ -19,9 +19,8 @@ static int check(const et_exporting_args *args, bool is_file, const et_call *cal
     if (!is_file && !et_safetensors_is_name(args->output))
         return et_outputs_check_directory("--output", args->output, error);
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
-    int status = et_outputs_check(&outputs, "--output", args->output, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", args->output, error);
+    return et_outputs_release(&outputs);
 }
 
 /* NAME.onnx selects the ONNX format, if the kind writes it as a file. */

@@ -78,12 +78,14 @@ void et_outputs_read_input(et_outputs *outputs, const char *path)
     }
 }
 
-void et_outputs_release(et_outputs *outputs)
+int et_outputs_release(et_outputs *outputs)
 {
+    const int status = outputs->status;
     for (size_t i = 0; i < outputs->count; i++)
         et_free(outputs->files[i].name);
     et_free(outputs->files);
     *outputs = (et_outputs){ .program = outputs->program };
+    return status;
 }
 
 /* ---- files that are read ---- */
@@ -101,14 +103,14 @@ static int check_read(const et_outputs *outputs, const char *path, const struct 
     return ET_OK;
 }
 
-int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
+int et_outputs_check_standard(et_outputs *outputs, et_error *error)
 {
     struct stat file;
-    if (outputs->failed)
-        return et_alloc_failed(error, 0, "names of files");
-    if (fstat(STDOUT_FILENO, &file) || !S_ISREG(file.st_mode))
-        return ET_OK;
-    return check_read(outputs, "standard output", &file, error);
+    if (!outputs->status && outputs->failed)
+        outputs->status = et_alloc_failed(error, 0, "names of files");
+    else if (!outputs->status && !fstat(STDOUT_FILENO, &file) && S_ISREG(file.st_mode))
+        outputs->status = check_read(outputs, "standard output", &file, error);
+    return outputs->status;
 }
 
 int et_outputs_check_directory(const char *option, const char *path, et_error *error)
@@ -226,8 +228,8 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
 {
     struct stat file;
     et_assert(option);
-    if (!path)
-        return ET_OK;
+    if (!path || outputs->status)
+        return outputs->status;
     int status = outputs->failed ? et_alloc_failed(error, 0, "names of files") : ET_OK;
     if (!status && !stat(path, &file))
         status = check_read(outputs, path, &file, error);
@@ -242,7 +244,8 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
             et_file_writer_abandon(&writer);
     }
     outputs->written = path;
-    return status ? et_fail_while(error, status, "%s", option) : ET_OK;
+    outputs->status = status ? et_fail_while(error, status, "%s", option) : ET_OK;
+    return outputs->status;
 }
 
 /* ---- --profile ---- */

@@ -5,8 +5,9 @@
  *
  *     et_outputs outputs = { .program = call->program };
  *     et_outputs_read(&outputs, source);
+ *     et_outputs_check_standard(&outputs, &error);
  *     et_outputs_check(&outputs, "--output", output, &error);
- *     et_outputs_release(&outputs);
+ *     return et_outputs_release(&outputs);           the first check that failed; others do nothing
  */
 #ifndef ETUDE_COMMAND_OUTPUTS_H
 #define ETUDE_COMMAND_OUTPUTS_H
@@ -34,6 +35,7 @@ typedef struct et_outputs {
     size_t count, capacity;
     bool failed;         /* memory ran out while noting a file; check reports it */
     const char *written; /* the output that was checked before, or NULL */
+    int status;          /* of the first check that failed */
 } et_outputs;
 
 /* Notes that the command reads a file. NULL or a missing file is not noted. */
@@ -53,7 +55,7 @@ void et_outputs_read_input(et_outputs *outputs, const char *path);
 int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error);
 
 /* The same for standard output, which may append to a file that is read. */
-int et_outputs_check_standard(const et_outputs *outputs, et_error *error);
+int et_outputs_check_standard(et_outputs *outputs, et_error *error);
 
 /* Refuses a name for a directory that has the ending of a file, such as a.zip, unless the directory
  * exists: the user expects a file of that format. ET_EUSAGE. path NULL: no output. */
@@ -65,6 +67,7 @@ extern const et_option et_profiling_options[];
 /* ET_EUSAGE: steps are not A:B. Other errors: those of et_outputs_check for the file. */
 int et_profiling_check(et_profiling *profiling, et_outputs *outputs, et_error *error);
 
-void et_outputs_release(et_outputs *outputs);
+/* Returns the status of the checks. */
+int et_outputs_release(et_outputs *outputs);
 
 #endif

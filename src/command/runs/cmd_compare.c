@@ -111,68 +111,38 @@ static void add_head(et_grid *grid, const char *text)
         et_grid_add(grid, NULL);
 }
 
-static void add_best(et_grid *grid, const et_history *h)
+/* ORDER facts. */
+enum { EXPERIMENT, STATE, STEP, SECONDS, PARAMETERS, BEST, CHOSEN, FACTS };
+static const char *const facts[] = { "experiment", "state", "step",       "time",
+                                     "parameters", "best",  "  chosen by" };
+
+static void add_fact(et_grid *grid, const et_history *h, int fact)
 {
-    et_history_best best = et_history_best_of(h);
-    if (best.series)
+    const et_history_best best =
+        fact >= BEST ? et_history_best_of(h) : (et_history_best){ .series = NULL };
+    const et_value *name = et_history_setting(h, "experiment");
+    const char *state = fact == STATE ? et_history_state_name(et_history_state_of(h)) : "";
+    const int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    const double seconds = fact == SECONDS ? et_history_seconds_in_all(h) : (double)NAN;
+    const int64_t parameters = fact == PARAMETERS ? et_run_parameters(h) : 0;
+    if (fact == EXPERIMENT)
+        et_grid_add(grid, name && name->kind == ET_VALUE_STRING ? name->string : "-");
+    else if (*state)
+        et_grid_add(grid, state);
+    else if (fact == STEP)
+        et_grid_addf(grid, "%s%s%s", done < 0 ? "-" : et_format_count(done).text,
+                     steps > 0 ? "/" : "", steps > 0 ? et_format_count(steps).text : "");
+    else if (!isnan(seconds))
+        et_grid_add(grid, et_format_duration(seconds).text);
+    else if (parameters)
+        et_grid_add(grid, et_format_count(parameters).text);
+    else if (fact == BEST && best.series)
         et_grid_addf(grid, "%s at %s", et_format_value(best.value).text,
                      et_format_count(best.step).text);
+    else if (fact == CHOSEN && best.metric)
+        et_grid_add(grid, et_logged_short(best.metric));
     else
         et_grid_add(grid, "-");
-}
-
-static void add_step(et_grid *grid, const et_history *h)
-{
-    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
-    et_grid_addf(grid, "%s%s%s", done < 0 ? "-" : et_format_count(done).text, steps > 0 ? "/" : "",
-                 steps > 0 ? et_format_count(steps).text : "");
-}
-
-static void add_experiment(et_grid *grid, const et_history *h)
-{
-    const et_value *name = et_history_setting(h, "experiment");
-    et_grid_add(grid, name && name->kind == ET_VALUE_STRING ? name->string : "-");
-}
-
-static void add_state(et_grid *grid, const et_history *h)
-{
-    const char *name = et_history_state_name(et_history_state_of(h));
-    et_grid_add(grid, *name ? name : "-");
-}
-
-static void add_seconds(et_grid *grid, const et_history *h)
-{
-    double seconds = et_history_seconds_in_all(h);
-    et_grid_add(grid, isnan(seconds) ? "-" : et_format_duration(seconds).text);
-}
-
-static void add_parameters(et_grid *grid, const et_history *h)
-{
-    int64_t parameters = et_run_parameters(h);
-    et_grid_add(grid, parameters ? et_format_count(parameters).text : "-");
-}
-
-static void add_chosen(et_grid *grid, const et_history *h)
-{
-    const char *metric = et_history_best_of(h).metric;
-    et_grid_add(grid, metric ? et_logged_short(metric) : "-");
-}
-
-static void add_facts(et_grid *grid, const comparison *c)
-{
-    static const struct {
-        const char *name;
-        void (*add)(et_grid *grid, const et_history *h);
-    } rows[] = {
-        { "experiment", add_experiment }, { "state", add_state },           { "step", add_step },
-        { "time", add_seconds },          { "parameters", add_parameters }, { "best", add_best },
-        { "  chosen by", add_chosen }
-    };
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        et_grid_add(grid, rows[r].name);
-        for (size_t i = c->first; i < c->end; i++)
-            rows[r].add(grid, c->runs.items[i]);
-    }
 }
 
 static void add_settings(et_grid *grid, const comparison *c)
@@ -256,7 +226,11 @@ static void fill(et_grid *grid, const comparison *c)
     et_grid_add(grid, NULL);
     for (size_t i = c->first; i < c->end; i++)
         et_grid_add(grid, c->runs.items[i]->model_dir);
-    add_facts(grid, c);
+    for (int fact = 0; fact < FACTS; fact++) {
+        et_grid_add(grid, facts[fact]);
+        for (size_t i = c->first; i < c->end; i++)
+            add_fact(grid, c->runs.items[i], fact);
+    }
     add_settings(grid, c);
     add_metrics(grid, c, false);
     add_metrics(grid, c, true);

@@ -948,8 +948,8 @@ int et_cmd_inspect(const et_call *call, et_error *error)
     et_outputs outputs = { .program = ask->program };
     for (size_t i = 0; i < ask->paths.count; i++)
         et_outputs_read(&outputs, ask->paths.items[i]);
-    int status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
+    et_outputs_check_standard(&outputs, error);
+    int status = et_outputs_release(&outputs);
     ask->list = et_value_list(&arena);
     if (!status)
         status = inspect_all(ask, error);

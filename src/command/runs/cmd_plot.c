@@ -240,11 +240,10 @@ static int check_outputs(const plot *p, const et_call *call, et_error *error)
         et_outputs_read(&outputs, log);
         et_free(log);
     }
-    int status = et_outputs_check(&outputs, "--output", p->output, error);
-    if (!status && !p->output)
-        status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", p->output, error);
+    if (!p->output)
+        et_outputs_check_standard(&outputs, error);
+    return et_outputs_release(&outputs);
 }
 
 /* ---- drawing ---- */
@@ -305,9 +304,8 @@ static int check_attention(const plot *p, const et_call *call, et_error *error)
                        "plot: --attention makes a picture: name its file with --output FILE.svg");
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, run);
-    int status = et_outputs_check(&outputs, "--output", p->output, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", p->output, error);
+    return et_outputs_release(&outputs);
 }
 
 static int draw_attention(const plot *p, const et_call *call, et_error *error)

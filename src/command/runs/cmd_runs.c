@@ -115,10 +115,21 @@ static double last_loss(const et_history *h)
     return (double)NAN;
 }
 
+/* Whether every run that has settings has this one. */
+static bool all_have(const table *t, size_t name)
+{
+    for (size_t i = 0; i < t->histories.count; i++)
+        if (t->histories.items[i]->settings && !et_run_settings_value(&t->settings, name, i))
+            return false;
+    return true;
+}
+
 static int make_rows(table *t, et_error *error)
 {
+    const et_run_settings *s = &t->settings;
     t->rows = et_alloc_zero(t->histories.count + 1, sizeof *t->rows);
-    if (!t->rows)
+    t->columns = et_alloc(s->count + 1, sizeof *t->columns);
+    if (!t->rows || !t->columns)
         return et_alloc_failed(error, t->histories.count * sizeof *t->rows, "a table");
     for (size_t i = 0; i < t->histories.count; i++) {
         row *r = &t->rows[i];
@@ -131,24 +142,6 @@ static int make_rows(table *t, et_error *error)
         r->state = et_history_state_of(r->history);
         measure(t, r);
     }
-    return ET_OK;
-}
-
-/* Whether every run that has settings has this one. */
-static bool all_have(const table *t, size_t name)
-{
-    for (size_t i = 0; i < t->histories.count; i++)
-        if (t->histories.items[i]->settings && !et_run_settings_value(&t->settings, name, i))
-            return false;
-    return true;
-}
-
-static int choose_columns(table *t, et_error *error)
-{
-    const et_run_settings *s = &t->settings;
-    t->columns = et_alloc(s->count + 1, sizeof *t->columns);
-    if (!t->columns)
-        return et_alloc_failed(error, s->count * sizeof *t->columns, "a table");
     for (int all = 1; all >= 0; all--)
         for (size_t i = 0; i < s->count; i++)
             if (s->differs[i] && all_have(t, i) == (bool)all)
@@ -209,43 +202,15 @@ static int by_key(const void *left, const void *right)
     return in_order(a, b, order);
 }
 
-static int by_step(const void *left, const void *right)
-{
-    const row *a = left, *b = right;
-    return in_order(a, b, compare_numbers((double)a->done, (double)b->done));
-}
-
-static int by_time(const void *left, const void *right)
-{
-    const row *a = left, *b = right;
-    return in_order(a, b, compare_numbers(a->seconds, b->seconds));
-}
-
-static int by_parameters(const void *left, const void *right)
-{
-    const row *a = left, *b = right;
-    return in_order(a, b, compare_numbers((double)a->parameters, (double)b->parameters));
-}
-
-static int by_state(const void *left, const void *right)
-{
-    const row *a = left, *b = right;
-    return in_order(a, b, (int)a->state - (int)b->state);
-}
-
 static int by_run(const void *left, const void *right)
 {
     const row *a = left, *b = right;
     return in_order(a, b, strcmp(a->history->model_dir, b->history->model_dir));
 }
 
-static const struct {
-    const char *name;
-    int (*compare)(const void *left, const void *right);
-} orders[] = { { "run", by_run },  { "state", by_state }, { "step", by_step },
-               { "best", by_key }, { "time", by_time },   { "parameters", by_parameters } };
-
-enum { ORDERS = sizeof orders / sizeof orders[0] };
+/* ORDER orders. */
+enum { BY_RUN, BY_STATE, BY_STEP, BY_BEST, BY_TIME, BY_PARAMETERS, ORDERS };
+static const char *const orders[] = { "run", "state", "step", "best", "time", "parameters" };
 
 /* Finds a setting by its path, or by its part after the last dot. differs: considers only settings
  * that differ. */
@@ -284,12 +249,6 @@ static bool take_metric(table *t, const char *name)
     return any;
 }
 
-static void take_setting(table *t, size_t index)
-{
-    for (size_t i = 0; i < t->histories.count; i++)
-        t->rows[i].text = et_run_settings_value(&t->settings, index, t->rows[i].run);
-}
-
 static int unknown_order(const table *t, et_error *error)
 {
     size_t series = 0, count = 0;
@@ -299,7 +258,7 @@ static int unknown_order(const table *t, et_error *error)
     if (!names)
         return et_alloc_failed(error, t->column_count * sizeof *names, "names");
     for (; count < ORDERS; count++)
-        names[count] = orders[count].name;
+        names[count] = orders[count];
     for (size_t i = 0; i < t->column_count; i++)
         names[count++] = et_run_settings_head(&t->settings, t->columns[i]);
     for (size_t i = 0; i < t->histories.count; i++)
@@ -314,48 +273,51 @@ static int unknown_order(const table *t, et_error *error)
     return status;
 }
 
-static void tell_metrics(const table *t)
+/* A metric takes precedence over a setting of the same name that is equal in all runs. */
+static int sort(table *t, et_error *error)
 {
+    size_t index;
+    int order = BY_RUN;
+    if (!t->sort)
+        return ET_OK;
+    while (order < ORDERS && strcmp(orders[order], t->sort) != 0)
+        order++;
+    for (size_t i = 0; i < t->histories.count; i++) {
+        row *r = &t->rows[i];
+        const bool best = order == BY_BEST;
+        r->key = order == BY_STATE        ? (double)r->state
+                 : order == BY_STEP       ? (double)r->done
+                 : order == BY_TIME       ? r->seconds
+                 : order == BY_PARAMETERS ? (double)r->parameters
+                                          : r->value;
+        r->key_lower = !best || r->lower;
+        r->key_name = best && r->series ? r->series->name : "";
+    }
+    bool setting = order == ORDERS && find_setting(t, t->sort, true, &index);
+    const bool metric = order == ORDERS && !setting && take_metric(t, t->sort);
+    if (order == ORDERS && !setting && !metric) {
+        setting = find_setting(t, t->sort, false, &index);
+        if (!setting)
+            return unknown_order(t, error);
+    }
+    for (size_t i = 0; setting && i < t->histories.count; i++)
+        t->rows[i].text = et_run_settings_value(&t->settings, index, t->rows[i].run);
+    qsort(t->rows, t->histories.count, sizeof *t->rows,
+          setting           ? by_text
+          : order == BY_RUN ? by_run
+                            : by_key);
     const row *rows = t->rows;
-    for (size_t i = 1; i < t->histories.count && !isnan(rows[i].key); i++)
+    for (size_t i = 1; (order == BY_BEST || metric) && i < t->histories.count; i++) {
+        if (isnan(rows[i].key))
+            break;
         if (strcmp(rows[i].key_name, rows[0].key_name) != 0) {
             et_log(ET_LOG_WARNING,
                    "the runs have several metrics, such as %s and %s, and are sorted metric by "
                    "metric; to compare all runs, give --sort a metric that all of them have",
                    leaf_of(rows[0].key_name), leaf_of(rows[i].key_name));
-            return;
+            break;
         }
-}
-
-/* A metric takes precedence over a setting of the same name that is equal in all runs. */
-static int sort(table *t, et_error *error)
-{
-    size_t index;
-    int (*compare)(const void *, const void *) = NULL;
-    if (!t->sort)
-        return ET_OK;
-    for (size_t i = 0; i < t->histories.count; i++) {
-        t->rows[i].key = t->rows[i].value;
-        t->rows[i].key_lower = t->rows[i].lower;
-        t->rows[i].key_name = t->rows[i].series ? t->rows[i].series->name : NULL;
     }
-    for (size_t i = 0; i < ORDERS && !compare; i++)
-        if (!strcmp(orders[i].name, t->sort))
-            compare = orders[i].compare;
-    if (!compare && find_setting(t, t->sort, true, &index)) {
-        take_setting(t, index);
-        compare = by_text;
-    } else if (!compare && take_metric(t, t->sort)) {
-        compare = by_key;
-    } else if (!compare && find_setting(t, t->sort, false, &index)) {
-        take_setting(t, index);
-        compare = by_text;
-    }
-    if (!compare)
-        return unknown_order(t, error);
-    qsort(t->rows, t->histories.count, sizeof *t->rows, compare);
-    if (compare == by_key)
-        tell_metrics(t);
     return ET_OK;
 }
 
@@ -518,48 +480,30 @@ static int print_csv(const table *t, et_error *error)
     return status;
 }
 
-static void add_json_row(const table *t, et_value *list, const row *r)
-{
-    et_value *dict = et_value_add_dict(list);
-    const et_history_best best = { .series = r->series, .step = r->at, .value = r->value };
-    et_history_describe(r->history, &best, dict);
-    if (r->parameters)
-        et_value_set_int(dict, "parameters", r->parameters);
-    et_value *settings = et_value_set_dict(dict, "settings");
-    for (size_t i = 0; i < t->column_count; i++) {
-        const char *name = t->settings.names[t->columns[i]];
-        const et_value *value = et_history_setting(r->history, name);
-        if (value && settings)
-            et_value_append_copy(settings, name, value);
-    }
-}
-
 static int print_json(const table *t, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *all = et_value_dict(&arena), *list = et_value_set_list(all, "runs");
-    for (size_t i = 0; i < t->histories.count; i++)
-        add_json_row(t, list, &t->rows[i]);
+    for (const row *r = t->rows; r < t->rows + t->histories.count; r++) {
+        et_value *dict = et_value_add_dict(list);
+        const et_history_best best = { .series = r->series, .step = r->at, .value = r->value };
+        et_history_describe(r->history, &best, dict);
+        if (r->parameters)
+            et_value_set_int(dict, "parameters", r->parameters);
+        et_value *settings = et_value_set_dict(dict, "settings");
+        for (size_t i = 0; i < t->column_count; i++) {
+            const char *name = t->settings.names[t->columns[i]];
+            const et_value *value = et_history_setting(r->history, name);
+            if (value && settings)
+                et_value_append_copy(settings, name, value);
+        }
+    }
     int status = et_print_json(all, error);
     et_arena_release(&arena);
     return status;
 }
 
 /* ---- the command ---- */
-
-static int open_table(table *t, et_error *error)
-{
-    int status = et_histories_open(&t->histories, &t->directories, error);
-    if (!status && t->metric)
-        status = et_histories_check_metric(&t->histories, t->metric, error);
-    if (!status)
-        status = et_run_settings_open(&t->settings, &t->histories, error);
-    if (!status)
-        status = make_rows(t, error);
-    if (!status)
-        status = choose_columns(t, error);
-    return status ? status : sort(t, error);
-}
 
 int et_cmd_runs(const et_call *call, et_error *error)
 {
@@ -568,7 +512,15 @@ int et_cmd_runs(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or several runs");
     if (t->json && t->csv)
         return et_fail(error, ET_EUSAGE, "runs: use either --json or --csv");
-    int status = open_table(t, error);
+    int status = et_histories_open(&t->histories, &t->directories, error);
+    if (!status && t->metric)
+        status = et_histories_check_metric(&t->histories, t->metric, error);
+    if (!status)
+        status = et_run_settings_open(&t->settings, &t->histories, error);
+    if (!status)
+        status = make_rows(t, error);
+    if (!status)
+        status = sort(t, error);
     if (!status)
         status = t->json  ? print_json(t, error)
                  : t->csv ? print_csv(t, error)

@@ -550,8 +550,8 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
 static int check_pictures(void *payload, et_outputs *outputs, et_error *error)
 {
     const evaluate_options *args = ((const evaluating *)payload)->args;
-    int status = et_outputs_check(outputs, "--roc", args->roc, error);
-    return status ? status : et_outputs_check(outputs, "--calibration", args->calibration, error);
+    et_outputs_check(outputs, "--roc", args->roc, error);
+    return et_outputs_check(outputs, "--calibration", args->calibration, error);
 }
 
 /* ---- results ---- */

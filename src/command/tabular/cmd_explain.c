@@ -186,11 +186,9 @@ static int check_outputs(const explain_options *args, const et_call *call, et_er
     et_outputs outputs = { .program = call->program };
     et_outputs_read_input(&outputs, args->how.rows.path);
     et_outputs_read_model(&outputs, args->model_dir, args->predictor.checkpoint);
-    int status = et_outputs_check(&outputs, "--output", args->output, error);
-    if (!status)
-        status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", args->output, error);
+    et_outputs_check_standard(&outputs, error);
+    return et_outputs_release(&outputs);
 }
 
 static int print_object(const et_value *object, et_error *error)

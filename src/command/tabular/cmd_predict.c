@@ -139,10 +139,10 @@ static int check_outputs(const predict_options *args, const et_call *call, et_er
     et_outputs outputs = { .program = call->program };
     et_outputs_read_input(&outputs, args->rows.path);
     et_outputs_read_model(&outputs, args->model_dir, args->options.checkpoint);
-    int status = args->output ? et_outputs_check(&outputs, "--output", args->output, error)
-                              : et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", args->output, error);
+    if (!args->output)
+        et_outputs_check_standard(&outputs, error);
+    return et_outputs_release(&outputs);
 }
 
 /* ---- blocks and threads ---- */

@@ -172,11 +172,9 @@ static int check_outputs(augmentation *a, const et_call *call, et_error *error)
     for (size_t i = 0; i < a->args->data.count; i++)
         et_outputs_read(&outputs, a->args->data.items[i]);
     et_outputs_read_model(&outputs, a->args->work.model_dir, a->args->work.options.checkpoint);
-    int status = et_outputs_check(&outputs, "--output", a->synthetic, error);
-    if (!status)
-        status = et_outputs_check(&outputs, "--output", a->kept, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--output", a->synthetic, error);
+    et_outputs_check(&outputs, "--output", a->kept, error);
+    return et_outputs_release(&outputs);
 }
 
 /* Of one file, its own; of several, of theirs and their lengths. */

@@ -430,12 +430,10 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
         et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
     et_outputs_read(&outputs, args->score_targets);
     et_outputs_read(&outputs, args->work.decoding.terms);
-    int status = et_outputs_check_standard(&outputs, error);
-    if (!status)
-        status = et_outputs_check(&outputs, "--output", args->work.output, error);
-    if (!status)
-        status = et_outputs_check(&outputs, "--attention",
-                                  args->work.helps ? NULL : args->attention, error);
+    et_outputs_check_standard(&outputs, error);
+    et_outputs_check(&outputs, "--output", args->work.output, error);
+    int status =
+        et_outputs_check(&outputs, "--attention", args->work.helps ? NULL : args->attention, error);
     if (!status)
         status = et_profiling_check(&args->work.profiling, &outputs, error);
     et_outputs_release(&outputs);

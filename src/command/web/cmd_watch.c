@@ -802,7 +802,7 @@ int et_cmd_watch(const et_call *call, et_error *error)
                        call->program->name);
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->web.token_file);
-    int status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
+    et_outputs_check_standard(&outputs, error);
+    int status = et_outputs_release(&outputs);
     return status ? status : watch(args, call, error);
 }

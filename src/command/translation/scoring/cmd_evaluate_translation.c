@@ -91,9 +91,8 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
         et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
     et_outputs_read(&outputs, args->text.source);
     et_outputs_read(&outputs, args->text.reference);
-    int status = et_outputs_check_standard(&outputs, error);
-    if (!status)
-        status = et_outputs_check(&outputs, "--output", args->work.output, error);
+    et_outputs_check_standard(&outputs, error);
+    int status = et_outputs_check(&outputs, "--output", args->work.output, error);
     if (!status)
         status = et_profiling_check(&args->work.profiling, &outputs, error);
     et_outputs_release(&outputs);

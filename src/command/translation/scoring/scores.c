@@ -428,9 +428,8 @@ static int check_output(const et_call *call, const scoring *s, et_error *error)
             et_outputs_read_input(&outputs, NULL);
         else
             et_outputs_read(&outputs, s->paths[i]);
-    int status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check_standard(&outputs, error);
+    return et_outputs_release(&outputs);
 }
 
 static int read_standard(et_lines *lines, const char *name, et_error *error)
