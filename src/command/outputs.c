@@ -285,6 +285,7 @@ static int parse_steps(et_profiling *p, et_error *error)
 /* Before anything is done: a run of hours should not end at a file that cannot be written. */
 int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
 {
-    int status = p->steps ? parse_steps(p, error) : ET_OK;
-    return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
+    if (!outputs->status && p->steps)
+        outputs->status = parse_steps(p, error);
+    return et_outputs_check(outputs, "--profile", p->path, error);
 }

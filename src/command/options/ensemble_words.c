@@ -67,29 +67,6 @@ static int read_weights(et_ensemble_words *out, const char *text, et_error *erro
     return ET_OK;
 }
 
-/* A file would be the checkpoint of one run. */
-static int check_checkpoint(const char *checkpoint, et_error *error)
-{
-    if (!checkpoint || !et_file_exists(checkpoint))
-        return ET_OK;
-    return et_fail(
-        error, ET_EUSAGE,
-        "--checkpoint %s: a file belongs to one run; with several runs give best, newest "
-        "or a step",
-        checkpoint);
-}
-
-static int find_folders(et_ensemble_words *out, const char *task, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; i < out->count && !status; i++) {
-        status = et_artifact_find_member(&out->folders[i], out->others[i], task, error);
-        if (!status)
-            out->others[i] = out->folders[i];
-    }
-    return status ? et_fail_while(error, status, "--task") : ET_OK;
-}
-
 int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
                            const char **const *files, int count, const char *checkpoint,
                            const char *task, et_error *error)
@@ -103,9 +80,19 @@ int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
         status = et_fail(error, ET_EUSAGE, "--ensemble-weights: only with several runs");
     else if (!status && args->weights)
         status = read_weights(out, args->weights, error);
-    if (!status && out->count)
-        status = check_checkpoint(checkpoint, error);
-    return status || !task ? status : find_folders(out, task, error);
+    if (!status && out->count && checkpoint && et_file_exists(checkpoint))
+        status = et_fail(error, ET_EUSAGE,
+                         "--checkpoint %s: a file belongs to one run; with several runs give best, "
+                         "newest or a step",
+                         checkpoint);
+    if (status || !task)
+        return status;
+    for (int i = 0; i < out->count && !status; i++) {
+        status = et_artifact_find_member(&out->folders[i], out->others[i], task, error);
+        if (!status)
+            out->others[i] = out->folders[i];
+    }
+    return status ? et_fail_while(error, status, "--task") : ET_OK;
 }
 
 void et_ensemble_words_release(et_ensemble_words *words)

@@ -263,16 +263,6 @@ static int add(const et_command_line *line, et_strings *list, const char *word, 
     return ET_OK;
 }
 
-static int use_threads(const et_command_line *line, const et_option *row, const char *word,
-                       const char *where, et_error *error)
-{
-    int64_t count;
-    int status = et_field_read_word(&row->field, &count, word, where, error);
-    if (!status && !line->looking)
-        et_device_use_threads((int)count);
-    return status;
-}
-
 /* suffix: the text after ":", [length]; NULL: none. As in TensorFX, no number means the first. */
 static int read_index(size_t *at, const char *suffix, size_t length, const char *where,
                       et_error *error)
@@ -307,8 +297,13 @@ static int store(const et_command_line *line, const et_option_slot *slot, const 
     case ET_OPTION_FORM_TASK:
         ((et_option_task *)slot->member)->name = word;
         return ET_OK;
-    case ET_OPTION_FORM_THREADS:
-        return use_threads(line, row, word, where, error);
+    case ET_OPTION_FORM_THREADS: {
+        int64_t count;
+        int status = et_field_read_word(&row->field, &count, word, where, error);
+        if (!status && !line->looking)
+            et_device_use_threads((int)count);
+        return status;
+    }
     case ET_OPTION_FORM_TIME:
         return et_amount_time(slot->member, row->field.name, word, error);
     case ET_OPTION_FORM_SIZE:
@@ -328,11 +323,6 @@ static et_option_slot *find_letter(const et_command_line *line, const char *word
         if (line->slots[i].row->letter == word[1])
             return &line->slots[i];
     return NULL;
-}
-
-static bool ends_words(const et_command_line *line, const char *word)
-{
-    return !strncmp(word, "--", 2) || !strcmp(word, "-h") || find_letter(line, word);
 }
 
 /* Whether the word after a file is one more file and not a RUN: an existing file, a pattern, a name
@@ -374,9 +364,10 @@ static int store_words(reading *r, et_option_slot *slot, char *value, et_error *
         *one = value;
         return add_given(r->line, slot->member, one, 1, error);
     }
-    for (; r->at < r->argc && count < slot->most && !ends_words(r->line, r->argv[r->at]);
-         r->at++, count++) {
+    for (; r->at < r->argc && count < slot->most; r->at++, count++) {
         const char *word = r->argv[r->at];
+        if (!strncmp(word, "--", 2) || !strcmp(word, "-h") || find_letter(r->line, word))
+            break;
         if (!*word)
             return empty(slot, error);
         if (slot->files && count && !is_one_more_file(slot, count, items[0], word))
@@ -589,12 +580,6 @@ static int read_option(reading *r, et_error *error)
 
 /* ---- words that are no option ---- */
 
-static bool has_one_dash(const char *word)
-{
-    return word[0] == '-' &&
-           ((word[1] >= 'a' && word[1] <= 'z') || (word[1] >= 'A' && word[1] <= 'Z'));
-}
-
 static et_option_slot *first_word_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
@@ -656,23 +641,18 @@ static int read_plain(reading *r, const char *word, const et_option_slot *behind
 
 /* ---- a line ---- */
 
-/* Help of a program that options are passed to is its own, once it is named. */
-static bool passes_help(const et_command_line *line)
-{
-    const et_option_slot *passed = passed_row(line);
-    const et_option_slot *first = line->slots;
-    return passed &&
-           (first->row->form == ET_OPTION_FORM_FIELDS || *(const char **)first->member != NULL);
-}
-
 /* A single - is a word; so is -1. */
 static int read_next(reading *r, et_error *error)
 {
     const et_option_slot *behind = r->behind;
     char *word = r->argv[r->at];
     et_option_slot *letter = r->ended ? NULL : find_letter(r->line, word);
+    const et_option_slot *passed = passed_row(r->line), *first = r->line->slots;
+    /* Help of a program that options are passed to is its own, once it is named. */
+    const bool own =
+        !passed || (first->row->form != ET_OPTION_FORM_FIELDS && !*(const char **)first->member);
     r->behind = r->open = r->waiting = NULL;
-    if (!r->ended && (!strcmp(word, "--help") || !strcmp(word, "-h")) && !passes_help(r->line)) {
+    if (!r->ended && (!strcmp(word, "--help") || !strcmp(word, "-h")) && own) {
         r->line->help = true;
         return ET_OK;
     }
@@ -680,14 +660,14 @@ static int read_next(reading *r, et_error *error)
         return read_option(r, error);
     r->at++;
     if (!r->ended && !strcmp(word, "--")) {
-        const et_option_slot *passed = passed_row(r->line);
         r->ended = true;
         return passed ? add(r->line, passed->member, word, error) : ET_OK;
     }
     if (letter)
         return take(r, letter, letter->row->field.name, strlen(letter->row->field.name), NULL,
                     error);
-    if (!r->ended && has_one_dash(word) && !passed_row(r->line)) {
+    const char lower = (char)(word[0] == '-' ? word[1] | 32 : 0);
+    if (!r->ended && lower >= 'a' && lower <= 'z' && !passed) {
         /* Handles "-e": the message names the first few options that begin with this letter. */
         et_strbuf names = ET_STRBUF_INIT;
         int count = 0;
@@ -721,19 +701,13 @@ static int move_word(reading *r, et_error *error)
     return read_plain(r, first->plain, r->plain_behind, error);
 }
 
-static const et_option_slot *task_row(const et_command_line *line)
-{
-    for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->form == ET_OPTION_FORM_TASK)
-            return &line->slots[i];
-    return NULL;
-}
-
 /* If no run is given, the command reports it later. */
 static int use_task(const et_command_line *line, et_error *error)
 {
-    const et_option_slot *slot = task_row(line), *run = et_command_line_find(line, "model-dir", 9);
-    et_option_task *task = slot ? slot->member : NULL;
+    const et_option_slot *slot = line->slots, *run = et_command_line_find(line, "model-dir", 9);
+    while (slot < line->slots + line->count && slot->row->form != ET_OPTION_FORM_TASK)
+        slot++;
+    et_option_task *task = slot < line->slots + line->count ? slot->member : NULL;
     char *folder;
     if (!task || !task->name || !run || !*(const char **)run->member)
         return ET_OK;

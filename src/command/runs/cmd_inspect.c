@@ -813,11 +813,7 @@ static int open_newest(inspection *it, et_manifest *manifest, const inquiry *ask
         if (!manifest->count)
             return no_checkpoint(ask, directory, error);
         const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
-        char *path = et_path_join(directory, newest->file);
-        if (!path)
-            return et_alloc_failed(error, strlen(directory), "a path");
-        status = inspection_open(it, path, &reason);
-        et_free(path);
+        status = inspection_open(it, et_path_of(directory, newest->file).text, &reason);
         if (!status)
             return ET_OK;
         if (status != ET_ENOTFOUND || newest->step == last)
@@ -854,13 +850,10 @@ static int show_overview(const inspection *it, const et_manifest *manifest, cons
 
 static int inspect_run(const char *model_dir, const inquiry *ask, et_error *error)
 {
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
     et_manifest manifest = { 0 };
     inspection it = { .path = NULL };
-    if (!directory)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
     if (et_series_is_unfinished(model_dir)) {
-        et_free(directory);
         et_strbuf text = ET_STRBUF_INIT;
         et_series_describe(&text, model_dir);
         et_fail(
@@ -871,8 +864,9 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
         et_strbuf_release(&text);
         return ET_ENOTFOUND;
     }
-    int status = et_file_exists(directory) ? open_newest(&it, &manifest, ask, directory, error)
-                                           : no_checkpoint(ask, model_dir, error);
+    int status = et_file_exists(directory.text)
+                     ? open_newest(&it, &manifest, ask, directory.text, error)
+                     : no_checkpoint(ask, model_dir, error);
     if (!status) {
         et_value *dict = et_value_add_dict(ask->list);
         status = show_overview(&it, &manifest, ask, model_dir, dict, error);
@@ -882,7 +876,6 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
             status = judge(&it, ask, dict, model_dir, error);
     }
     inspection_close(&it);
-    et_free(directory);
     et_manifest_release(&manifest);
     return status;
 }
@@ -891,19 +884,17 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
  * its own. */
 static int inspect_directory(const char *path, const inquiry *ask, et_error *error)
 {
-    char *checkpoints = et_path_join(path, ET_CHECKPOINT_FOLDER);
-    char *weights = et_path_join(path, ET_ARTIFACT_WEIGHTS);
+    const et_path checkpoints = et_path_of(path, ET_CHECKPOINT_FOLDER);
+    const et_path weights = et_path_of(path, ET_ARTIFACT_WEIGHTS);
     et_manifest manifest = { 0 };
-    int status = checkpoints && weights ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
-    if (!status && et_file_exists(checkpoints))
-        status = et_manifest_rebuild(&manifest, checkpoints, ET_CHECKPOINT_PREFIX, error);
+    int status = ET_OK;
+    if (et_file_exists(checkpoints.text))
+        status = et_manifest_rebuild(&manifest, checkpoints.text, ET_CHECKPOINT_PREFIX, error);
     if (!status)
-        status = !manifest.count && et_file_exists(weights)
-                     ? inspect_file(weights, ask, path, error)
+        status = !manifest.count && et_file_exists(weights.text)
+                     ? inspect_file(weights.text, ask, path, error)
                      : inspect_run(path, ask, error);
     et_manifest_release(&manifest);
-    et_free(checkpoints);
-    et_free(weights);
     return status;
 }
 
@@ -914,18 +905,6 @@ static int inspect_one(const char *path, const inquiry *ask, et_error *error)
     struct stat info;
     return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, NULL, error)
                                                        : inspect_directory(path, ask, error);
-}
-
-/* Stops at the first that is not sound. */
-static int inspect_all(const inquiry *ask, et_error *error)
-{
-    const et_strings *paths = &ask->paths;
-    int status = ask->model_dir ? inspect_one(ask->model_dir, ask, error) : ET_OK;
-    for (size_t i = 0; i < paths->count && !status; i++)
-        status = et_directory_exists(paths->items[i])
-                     ? inspect_directory(paths->items[i], ask, error)
-                     : inspect_file(paths->items[i], ask, NULL, error);
-    return status;
 }
 
 /* One result is printed alone, several as a list. None: errors are reported elsewhere. */
@@ -951,8 +930,15 @@ int et_cmd_inspect(const et_call *call, et_error *error)
     et_outputs_check_standard(&outputs, error);
     int status = et_outputs_release(&outputs);
     ask->list = et_value_list(&arena);
-    if (!status)
-        status = inspect_all(ask, error);
+    if (!status) {
+        /* Stops at the first that is not sound. */
+        const et_strings *paths = &ask->paths;
+        status = ask->model_dir ? inspect_one(ask->model_dir, ask, error) : ET_OK;
+        for (size_t i = 0; i < paths->count && !status; i++)
+            status = et_directory_exists(paths->items[i])
+                         ? inspect_directory(paths->items[i], ask, error)
+                         : inspect_file(paths->items[i], ask, NULL, error);
+    }
     int printed = ET_OK;
     if (ask->json && ask->list)
         printed = print_json(ask->list, status ? NULL : error);

@@ -135,37 +135,23 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
 /* Calls take for each series that is to be drawn. */
 typedef int take_fn(plot *p, const et_history *h, const et_history_series *s, et_error *error);
 
-static int each_named(plot *p, const et_history *h, take_fn *take, et_error *error)
+static int each_series(plot *p, take_fn *take, et_error *error)
 {
     const et_history_series *found[MATCHES_MAX];
     int status = ET_OK;
-    for (size_t m = 0; m < p->metrics.count && !status; m++) {
-        size_t count = et_history_match(h, p->metrics.items[m], found, MATCHES_MAX);
-        count = count > MATCHES_MAX ? MATCHES_MAX : count;
-        for (size_t i = 0; i < count && !status; i++)
-            status = take(p, h, found[i], error);
-    }
-    return status;
-}
-
-/* The series to show without a name: the metric of the best, if all runs with a best use the same
- * one, else the loss. NULL: the run has no logs. */
-static const et_history_series *usual_series(const et_histories *all, size_t run)
-{
-    et_assert(run < all->count);
-    const et_history *h = all->items[run];
-    return all->alike ? et_history_best_of(h).series : et_history_loss(h);
-}
-
-static int each_series(plot *p, take_fn *take, et_error *error)
-{
-    int status = ET_OK;
     for (size_t i = 0; i < p->histories.count && !status; i++) {
         const et_history *h = p->histories.items[i];
-        const et_history_series *usual = p->metrics.count ? NULL : usual_series(&p->histories, i);
-        if (p->metrics.count)
-            status = each_named(p, h, take, error);
-        else if (usual)
+        for (size_t m = 0; m < p->metrics.count && !status; m++) {
+            size_t count = et_history_match(h, p->metrics.items[m], found, MATCHES_MAX);
+            count = count > MATCHES_MAX ? MATCHES_MAX : count;
+            for (size_t k = 0; k < count && !status; k++)
+                status = take(p, h, found[k], error);
+        }
+        /* Without a name: the metric of the best, if all runs with a best use the same one, else
+         * the loss. NULL: the run has no logs. */
+        const et_history_series *usual =
+            p->histories.alike ? et_history_best_of(h).series : et_history_loss(h);
+        if (!p->metrics.count && usual)
             status = take(p, h, usual, error);
     }
     return status;
@@ -180,13 +166,6 @@ static int note_metric(plot *p, const et_history *h, const et_history_series *s,
     else if ((p->title = et_history_label(s)) != NULL)
         p->only = s->name;
     return p->title ? ET_OK : et_alloc_failed(error, strlen(s->name), "a title");
-}
-
-static int make_curves(plot *p, et_error *error)
-{
-    int status = each_series(p, note_metric, error);
-    p->count = 0;
-    return status ? status : each_series(p, add_curve, error);
 }
 
 /* ---- checks ---- */
@@ -231,21 +210,6 @@ static int check_options(plot *p, et_error *error)
     return ET_OK;
 }
 
-/* Runs before anything is read: a file that is read must not be an output. */
-static int check_outputs(const plot *p, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    for (size_t i = 0; i < p->histories.count; i++) {
-        char *log = et_path_join(p->histories.items[i]->model_dir, ET_RUN_LOG);
-        et_outputs_read(&outputs, log);
-        et_free(log);
-    }
-    et_outputs_check(&outputs, "--output", p->output, error);
-    if (!p->output)
-        et_outputs_check_standard(&outputs, error);
-    return et_outputs_release(&outputs);
-}
-
 /* ---- drawing ---- */
 
 static et_chart chart_of(const plot *p)
@@ -265,12 +229,24 @@ static et_chart chart_of(const plot *p)
 static int draw(plot *p, const et_call *call, et_error *error)
 {
     int status = et_histories_open(&p->histories, &p->runs, error);
-    if (!status)
-        status = check_outputs(p, call, error);
+    if (!status) {
+        /* Runs before anything is read: a file that is read must not be an output. */
+        et_outputs outputs = { .program = call->program };
+        for (size_t i = 0; i < p->histories.count; i++)
+            et_outputs_read(&outputs,
+                            et_path_of(p->histories.items[i]->model_dir, ET_RUN_LOG).text);
+        et_outputs_check(&outputs, "--output", p->output, error);
+        if (!p->output)
+            et_outputs_check_standard(&outputs, error);
+        status = et_outputs_release(&outputs);
+    }
     if (!status)
         status = check_names(p, error);
     if (!status)
-        status = make_curves(p, error);
+        status = each_series(p, note_metric, error);
+    p->count = 0;
+    if (!status)
+        status = each_series(p, add_curve, error);
     if (!status && !p->count)
         status = et_fail(error, ET_EDATA, "%s: the run has not logged anything yet",
                          p->histories.items[0]->model_dir);

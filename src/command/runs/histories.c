@@ -45,10 +45,7 @@ static bool is_folder(const char *parent, const struct dirent *item)
         return false;
     if (item->d_type != DT_UNKNOWN)
         return item->d_type == DT_DIR;
-    char *path = et_path_join(parent, item->d_name);
-    bool is = path && !lstat(path, &info) && S_ISDIR(info.st_mode);
-    et_free(path);
-    return is;
+    return !lstat(et_path_of(parent, item->d_name).text, &info) && S_ISDIR(info.st_mode);
 }
 
 static int select_all(const struct dirent *item)
@@ -75,12 +72,9 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
         /* The trainings of a series are listed while it trains; then the run has its model. */
         if (!status && is_folder(directory, items[i]) &&
             !(run && !strcmp(items[i]->d_name, ET_SERIES_FOLDER) &&
-              et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS))) {
-            char *path = et_path_join(directory, items[i]->d_name);
-            status = path ? search(list, path, within || run, depth + 1, error)
-                          : et_alloc_failed(error, 0, "a path");
-            et_free(path);
-        }
+              et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS)))
+            status = search(list, et_path_of(directory, items[i]->d_name).text, within || run,
+                            depth + 1, error);
         free(items[i]);
     }
     if (count >= 0)

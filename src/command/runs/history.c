@@ -188,18 +188,6 @@ static int walk(line *l, size_t length, const et_value *dict, point_taker take, 
     return status;
 }
 
-static void note_line(et_history *h, const log_file *file, const line *l)
-{
-    h->step = l->step > h->step ? l->step : h->step;
-    if (file->prefix[0])
-        return;
-    h->lines++;
-    if (isnan(l->wall))
-        return;
-    h->first_wall = isnan(h->first_wall) ? l->wall : h->first_wall;
-    h->last_wall = l->wall;
-}
-
 /* ---- lines ---- */
 
 /* Parses one line as a dict. The parser's message begins with its own line number, always 1, which
@@ -248,7 +236,14 @@ static int take_line(et_history *h, const log_file *file, const char *text, size
         status = walk(&l, l.base, dict, add_point, error);
     }
     if (!status)
-        note_line(h, file, &l);
+        h->step = l.step > h->step ? l.step : h->step;
+    if (!status && !file->prefix[0]) {
+        h->lines++;
+        if (!isnan(l.wall)) {
+            h->first_wall = isnan(h->first_wall) ? l.wall : h->first_wall;
+            h->last_wall = l.wall;
+        }
+    }
     et_arena_release(&arena);
     return status;
 }
@@ -415,16 +410,6 @@ static int read_document(document *d, const char *root, bool json, et_error *err
     return ET_OK;
 }
 
-static int read_documents(et_history *h, et_error *error)
-{
-    struct et_history_files *f = h->files;
-    int status = read_document(&f->settings, f->root, false, error);
-    int other = read_document(&f->info, f->root, true, status ? NULL : error);
-    h->settings = f->settings.value;
-    h->info = f->info.value;
-    return status ? status : other;
-}
-
 /* ---- all together ---- */
 
 static et_history *make(const char *model_dir, const char *root)
@@ -508,9 +493,14 @@ static void sane(const et_history *h)
 /* If the file is cut off again while it is read anew, the next call finds it. */
 int et_history_update(et_history *h, bool *anew, et_error *error)
 {
+    struct et_history_files *f = h->files;
     sane(h);
-    int status = read_documents(h, error);
-    int other = read_logs(h, anew, status ? NULL : error);
+    int status = read_document(&f->settings, f->root, false, error);
+    int other = read_document(&f->info, f->root, true, status ? NULL : error);
+    h->settings = f->settings.value;
+    h->info = f->info.value;
+    status = status ? status : other;
+    other = read_logs(h, anew, status ? NULL : error);
     if (*anew) {
         bool again;
         forget(h);
@@ -570,25 +560,7 @@ static int64_t read_elements(const char *path)
 
 static bool is_shown(const char *path, const char *root)
 {
-    return path && (!root || et_path_is_below(path, root));
-}
-
-static int64_t of_newest(const char *model_dir, const char *root)
-{
-    et_manifest manifest = { 0 };
-    int64_t elements = 0;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (is_shown(directory, root) && et_file_exists(directory) &&
-        !et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, NULL)) {
-        for (size_t i = manifest.count; i-- && !elements;) {
-            char *path = et_path_join(directory, manifest.entries[i].file);
-            elements = is_shown(path, root) ? read_elements(path) : 0;
-            et_free(path);
-        }
-        et_manifest_release(&manifest);
-    }
-    et_free(directory);
-    return elements;
+    return !root || et_path_is_below(path, root);
 }
 
 int64_t et_run_parameters(const et_history *h)
@@ -598,5 +570,18 @@ int64_t et_run_parameters(const et_history *h)
     if (sessions && sessions->kind == ET_VALUE_LIST && sessions->last &&
         !et_value_read_int(sessions->last, ET_SESSION_PARAMETERS, &elements, NULL) && elements > 0)
         return elements;
-    return of_newest(h->model_dir, h->files->root);
+    /* Else of the newest checkpoint that can be read. */
+    const char *root = h->files->root;
+    const et_path directory = et_path_of(h->model_dir, ET_CHECKPOINT_FOLDER);
+    et_manifest manifest = { 0 };
+    elements = 0;
+    if (!is_shown(directory.text, root) || !et_file_exists(directory.text) ||
+        et_manifest_rebuild(&manifest, directory.text, ET_CHECKPOINT_PREFIX, NULL))
+        return 0;
+    for (size_t i = manifest.count; i-- && !elements;) {
+        const et_path path = et_path_of(directory.text, manifest.entries[i].file);
+        elements = is_shown(path.text, root) ? read_elements(path.text) : 0;
+    }
+    et_manifest_release(&manifest);
+    return elements;
 }

@@ -77,28 +77,18 @@ static bool ends_in(const char *name, const char *word)
            same_names(name + length - wanted, word);
 }
 
-static bool ends_without_prefix(const char *name, const char *word)
-{
-    const char *leaf = leaf_of(name);
-    const size_t prefix = et_logged_prefix(leaf);
-    return prefix && !strcmp(leaf + prefix, word);
-}
-
-/* In "validation.best_news/loss" the metric is not of the loss. */
-static bool is_of_best(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return !strncmp(dot ? dot + 1 : name, ET_LOGGED_OF_BEST, strlen(ET_LOGGED_OF_BEST));
-}
-
 /* 0: exactly, 1: by its end, 2: without a prefix. */
 static bool means(const char *name, const char *word, int how)
 {
-    if (how && is_of_best(name) && strncmp(word, ET_LOGGED_OF_BEST, strlen(ET_LOGGED_OF_BEST)) != 0)
+    const char *leaf = leaf_of(name), *dot = strrchr(name, '.');
+    const size_t prefix = et_logged_prefix(leaf), best = strlen(ET_LOGGED_OF_BEST);
+    /* In "validation.best_news/loss" the metric is not of the loss. */
+    if (how && !strncmp(dot ? dot + 1 : name, ET_LOGGED_OF_BEST, best) &&
+        strncmp(word, ET_LOGGED_OF_BEST, best) != 0)
         return false;
     return how == 0   ? same_names(name, word)
            : how == 1 ? ends_in(name, word)
-                      : ends_without_prefix(name, word);
+                      : prefix && !strcmp(leaf + prefix, word);
 }
 
 size_t et_history_match(const et_history *h, const char *word, const et_history_series **out,
@@ -174,22 +164,17 @@ static bool is_text(const et_value *value, const char *text)
     return value && value->kind == ET_VALUE_STRING && !strcmp(value->string, text);
 }
 
-/* As et_trainer_best_comparison; of a program without such settings by the name. */
-static bool is_lower_chosen(const et_history *h, const char *metric)
-{
-    const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
-    if (comp && !is_text(comp, "auto"))
-        return is_text(comp, "lower");
-    return metric && et_metric_lower_is_better(metric);
-}
-
 et_history_best et_history_best_of(const et_history *h)
 {
     et_history_best best = { .step = -1, .value = (double)NAN };
     for (size_t i = 0; i < h->count && !best.series; i++)
         if (ends_in(h->series[i].name, ET_LOGGED_BEST_STEP))
             take_best(&best, h, &h->series[i]);
-    best.lower = is_lower_chosen(h, best.metric);
+    /* As et_trainer_best_comparison; of a program without such settings by the name. */
+    const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
+    best.lower = comp && !is_text(comp, "auto")
+                     ? is_text(comp, "lower")
+                     : best.metric && et_metric_lower_is_better(best.metric);
     return best;
 }
 
@@ -270,28 +255,21 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* By the names of files, without a look into them; -1: none. */
-static int64_t newest_checkpoint(const et_history *h)
-{
-    et_manifest files = { 0 };
-    int64_t step = -1;
-    char *directory = et_path_join(h->model_dir, ET_CHECKPOINT_FOLDER);
-    if (directory && et_file_exists(directory) &&
-        !et_manifest_rebuild(&files, directory, ET_CHECKPOINT_PREFIX, NULL)) {
-        step = files.count ? files.entries[files.count - 1].step : -1;
-        et_manifest_release(&files);
-    }
-    et_free(directory);
-    return step;
-}
-
 /* Only the last session counts: an earlier one may have come further, before the run returned to a
  * checkpoint. A session that began at step 0 and recorded nothing more adds no steps. */
 int64_t et_history_steps_done(const et_history *h)
 {
     const et_value *list = sessions(h), *last = list ? list->last : NULL;
     int64_t session = larger(count_of(last, ET_SESSION_FIRST), count_of(last, ET_SESSION_LAST));
-    int64_t done = larger(h->step, newest_checkpoint(h));
+    int64_t done = h->step;
+    /* By the names of files, without a look into them. */
+    et_manifest files = { 0 };
+    const et_path directory = et_path_of(h->model_dir, ET_CHECKPOINT_FOLDER);
+    if (et_file_exists(directory.text) &&
+        !et_manifest_rebuild(&files, directory.text, ET_CHECKPOINT_PREFIX, NULL)) {
+        done = larger(done, files.count ? files.entries[files.count - 1].step : -1);
+        et_manifest_release(&files);
+    }
     return session > 0 ? larger(done, session) : done;
 }
 

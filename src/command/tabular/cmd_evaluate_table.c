@@ -129,17 +129,6 @@ typedef struct mistake {
 
 ET_SORT_BY(by_weight, mistake, ET_DOWN(weight), ET_UP(cell))
 
-static size_t find_mistakes(const et_class_tables *t, mistake *mistakes)
-{
-    const int64_t classes = t->of.classes;
-    size_t count = 0;
-    for (int64_t i = 0; i < classes * classes; i++)
-        if (i / classes != i % classes && t->confusion[i] > 0)
-            mistakes[count++] = (mistake){ t->confusion[i], i };
-    qsort(mistakes, count, sizeof *mistakes, by_weight);
-    return count;
-}
-
 /* Of many classes the mistakes that are most frequent. */
 static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbuf *out,
                            et_error *error)
@@ -149,7 +138,11 @@ static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbu
     char note[NOTE];
     if (!mistakes)
         return et_alloc_failed(error, (size_t)(classes * classes) * sizeof *mistakes, "mistakes");
-    const size_t count = find_mistakes(t, mistakes);
+    size_t count = 0;
+    for (int64_t i = 0; i < classes * classes; i++)
+        if (i / classes != i % classes && t->confusion[i] > 0)
+            mistakes[count++] = (mistake){ t->confusion[i], i };
+    qsort(mistakes, count, sizeof *mistakes, by_weight);
     const size_t shown = count < CONFUSION_MAX ? count : CONFUSION_MAX;
     et_grid grid = { .columns = 3, .left = 2, .most = ET_GRID_CELL_MAX };
     append_heading(t, "most frequent mistakes", form, out);
@@ -287,14 +280,6 @@ static int add_curve(et_class_chart *c, et_class_curve *curve, et_strbuf *name, 
     return ET_OK;
 }
 
-static double area_of(const et_class_curve *curve)
-{
-    double area = 0;
-    for (size_t i = 1; i < curve->count; i++)
-        area += (curve->x[i] - curve->x[i - 1]) * (curve->y[i] + curve->y[i - 1]) / 2;
-    return area;
-}
-
 static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, et_error *error)
 {
     et_class_curve curve;
@@ -304,8 +289,11 @@ static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, e
         et_class_curve_release(&curve);
         return status;
     }
+    double area = 0;
+    for (size_t i = 1; i < curve.count; i++)
+        area += (curve.x[i] - curve.x[i - 1]) * (curve.y[i] + curve.y[i - 1]) / 2;
     et_strbuf_printf(&name, "%s%s%s (AUC %.4f)", t->name ? t->name : "", t->name ? ": " : "",
-                     t->labels[class], area_of(&curve));
+                     t->labels[class], area);
     return add_curve(c, &curve, &name, error);
 }
 
@@ -570,13 +558,6 @@ static int draw(const evaluating *e, bool roc, const char *path, et_error *error
     return status;
 }
 
-static int draw_pictures(const evaluating *e, et_error *error)
-{
-    const evaluate_options *args = e->args;
-    int status = args->roc ? draw(e, true, args->roc, error) : ET_OK;
-    return status || !args->calibration ? status : draw(e, false, args->calibration, error);
-}
-
 /* Of several targets, scores have the names. NULL: several. */
 static const char *single_target(const et_evaluation *evaluation)
 {
@@ -648,7 +629,12 @@ static int print(void *payload, const et_evaluation *evaluation, const et_value 
     const evaluating *e = payload;
     int status =
         json ? print_json(e, evaluation, logs, error) : print_text(e, evaluation, logs, error);
-    return status || et_comm_rank(evaluation->comm) ? status : draw_pictures(e, error);
+    const bool draws = !et_comm_rank(evaluation->comm);
+    if (!status && draws && e->args->roc)
+        status = draw(e, true, e->args->roc, error);
+    if (!status && draws && e->args->calibration)
+        status = draw(e, false, e->args->calibration, error);
+    return status;
 }
 
 /* ---- the whole ---- */

@@ -181,16 +181,6 @@ static int check(explain_options *args, et_error *error)
     return args->output ? et_chart_check_picture("--output", args->output, error) : ET_OK;
 }
 
-static int check_outputs(const explain_options *args, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    et_outputs_read_input(&outputs, args->how.rows.path);
-    et_outputs_read_model(&outputs, args->model_dir, args->predictor.checkpoint);
-    et_outputs_check(&outputs, "--output", args->output, error);
-    et_outputs_check_standard(&outputs, error);
-    return et_outputs_release(&outputs);
-}
-
 static int print_object(const et_value *object, et_error *error)
 {
     et_strbuf line = ET_STRBUF_INIT;
@@ -203,19 +193,6 @@ static int print_object(const et_value *object, et_error *error)
         et_print_results(stdout, line.data, line.length);
     et_strbuf_release(&line);
     return status;
-}
-
-static void tell_rows(const explain_options *args, const et_explain_facts *facts)
-{
-    if (args->quiet)
-        return;
-    if (facts->unlabeled)
-        et_print(stderr, "%s without a target: ignored\n",
-                 et_format_many(facts->unlabeled, "row").text);
-    if (facts->rows < facts->found)
-        et_print(stderr, "%s of %s rows, chosen by --seed %lld (--rows 0: all)\n",
-                 et_format_count(facts->rows).text, et_format_count(facts->found).text,
-                 (long long)args->seed);
 }
 
 /* ---- importance ---- */
@@ -238,21 +215,15 @@ static void add_bar(et_grid *grid, double value, double largest)
     et_strbuf_release(&bar);
 }
 
-/* " of price"; "" of several targets. */
-static const char *of_target(const et_explain *e, char text[80])
-{
-    const et_encoded_field *target = et_explain_predictor(e)->field;
-    snprintf(text, 80, " of %.70s", target->column[0]);
-    return target->width > 1 ? "" : text;
-}
-
 static int print_table(const et_explain *e, const et_importances *all,
                        const et_explain_facts *facts, et_error *error)
 {
-    char target[80];
+    const et_encoded_field *target = et_explain_predictor(e)->field;
+    const bool one = target->width == 1;
     et_grid grid = { .columns = 4, .left = 1, .last_left = true, .most = ET_GRID_CELL_MAX };
-    et_print(stdout, "%s%s is %.6g on %s; a permuted column makes it worse by\n", facts->metric,
-             of_target(e, target), facts->score, et_format_many(facts->rows, "row").text);
+    et_print(stdout, "%s%s%.70s is %.6g on %s; a permuted column makes it worse by\n",
+             facts->metric, one ? " of " : "", one ? target->column[0] : "", facts->score,
+             et_format_many(facts->rows, "row").text);
     et_importances_head(&grid);
     et_grid_add(&grid, "");
     for (size_t i = 0; i < all->count; i++) {
@@ -285,24 +256,15 @@ static int print_line(const et_importance *one, const explain_options *args,
     return status;
 }
 
-static int print_importance(const et_importances *all, const explain_options *args,
-                            const et_explain *e, et_error *error)
-{
-    const et_explain_facts *facts = et_explain_facts_of(e);
-    int status = ET_OK;
-    if (!args->json)
-        return print_table(e, all, facts, error);
-    for (size_t i = 0; i < all->count && !status; i++)
-        status = print_line(&all->items[i], args, facts, error);
-    return status;
-}
-
 static int explain_all(const explain_options *args, et_explain *e, et_error *error)
 {
+    const et_explain_facts *facts = et_explain_facts_of(e);
     et_importances all;
     int status = et_importances_measure(&all, e, (int)args->repeats, 0, error);
-    if (!status)
-        status = print_importance(&all, args, e, error);
+    if (!status && !args->json)
+        status = print_table(e, &all, facts, error);
+    for (size_t i = 0; args->json && i < all.count && !status; i++)
+        status = print_line(&all.items[i], args, facts, error);
     et_importances_release(&all);
     return status;
 }
@@ -443,13 +405,6 @@ static int explain_columns(const explain_options *args, et_explain *e, const et_
 
 /* ---- rows of the run ---- */
 
-/* Whether a file or a pipe is given as standard input: not a terminal, and not /dev/null. */
-static bool has_input(void)
-{
-    struct stat about;
-    return !fstat(STDIN_FILENO, &about) && !S_ISCHR(about.st_mode);
-}
-
 /* The rows that the run is validated on: of files of their own, or held out of the training files;
  * of folds, all rows. Texts and numbers live in arena. */
 static int take_own_rows(et_explain_options *how, const et_evaluation *evaluation, bool quiet,
@@ -510,40 +465,50 @@ static int find_own_rows(explain_options *args, const et_call *call, et_arena *a
 
 /* ---- the whole ---- */
 
-static int explain(const explain_options *args, const et_strings *names, et_error *error)
-{
-    et_explain *e = NULL;
-    int status = et_explain_open(&e, args->model_dir, &args->predictor, &args->how, error);
-    if (!status)
-        tell_rows(args, et_explain_facts_of(e));
-    if (!status)
-        status =
-            names->count ? explain_columns(args, e, names, error) : explain_all(args, e, error);
-    fflush(stdout);
-    et_explain_close(e);
-    return status;
-}
-
 int et_cmd_explain(const et_call *call, et_error *error)
 {
     explain_options *args = call->options;
     et_arena arena = ET_ARENA_INIT;
+    et_explain *e = NULL;
     et_strings names;
+    struct stat about;
     int status = check(args, error);
     if (!status)
         status = et_ranks_refuse(call, "it already uses all cores of a machine", error);
-    if (!status)
-        status = check_outputs(args, call, error);
+    if (!status) {
+        et_outputs outputs = { .program = call->program };
+        et_outputs_read_input(&outputs, args->how.rows.path);
+        et_outputs_read_model(&outputs, args->model_dir, args->predictor.checkpoint);
+        et_outputs_check(&outputs, "--output", args->output, error);
+        et_outputs_check_standard(&outputs, error);
+        status = et_outputs_release(&outputs);
+    }
     if (!status)
         status = et_name_list_read(&names, "--partial", &args->partial, &arena, error);
     const bool standard = args->how.rows.path && !strcmp(args->how.rows.path, "-");
-    const bool own = !args->how.rows.path && !has_input();
+    /* A terminal and /dev/null are no input, but a file or a pipe is. */
+    const bool own =
+        !args->how.rows.path && (fstat(STDIN_FILENO, &about) || S_ISCHR(about.st_mode));
     if (standard)
         args->how.rows.path = NULL;
     if (!status && own)
         status = find_own_rows(args, call, &arena, error);
-    if (!status)
-        status = explain(args, &names, error);
+    if (!status) {
+        status = et_explain_open(&e, args->model_dir, &args->predictor, &args->how, error);
+        const et_explain_facts *facts = status ? NULL : et_explain_facts_of(e);
+        if (facts && facts->unlabeled && !args->quiet)
+            et_print(stderr, "%s without a target: ignored\n",
+                     et_format_many(facts->unlabeled, "row").text);
+        if (facts && facts->rows < facts->found && !args->quiet)
+            et_print(stderr, "%s of %s rows, chosen by --seed %lld (--rows 0: all)\n",
+                     et_format_count(facts->rows).text, et_format_count(facts->found).text,
+                     (long long)args->seed);
+        if (facts)
+            status =
+                names.count ? explain_columns(args, e, &names, error) : explain_all(args, e, error);
+        fflush(stdout);
+        et_explain_close(e);
+    }
     et_arena_release(&arena);
     return status;
 }

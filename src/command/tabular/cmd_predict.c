@@ -134,17 +134,6 @@ static int check(predict_options *args, et_error *error)
     return status;
 }
 
-static int check_outputs(const predict_options *args, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    et_outputs_read_input(&outputs, args->rows.path);
-    et_outputs_read_model(&outputs, args->model_dir, args->options.checkpoint);
-    et_outputs_check(&outputs, "--output", args->output, error);
-    if (!args->output)
-        et_outputs_check_standard(&outputs, error);
-    return et_outputs_release(&outputs);
-}
-
 /* ---- blocks and threads ---- */
 
 /* A block of rows. From et_queue_put to et_queue_take it belongs to a thread or a queue. */
@@ -425,8 +414,15 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
     int status = et_ranks_refuse(
         call, "it already uses all cores of a machine, so give each process a part of the rows",
         error);
-    if (!status)
-        status = check_outputs(args, call, error);
+    if (!status) {
+        et_outputs outputs = { .program = call->program };
+        et_outputs_read_input(&outputs, args->rows.path);
+        et_outputs_read_model(&outputs, args->model_dir, args->options.checkpoint);
+        et_outputs_check(&outputs, "--output", args->output, error);
+        if (!args->output)
+            et_outputs_check_standard(&outputs, error);
+        status = et_outputs_release(&outputs);
+    }
     if (status)
         return status;
     status = open_all(&all, error);

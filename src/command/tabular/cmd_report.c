@@ -262,12 +262,10 @@ typedef struct reporting {
 /* NULL: there is no such file. Owned by the caller. */
 static char *read_text(const reporting *r, const char *name)
 {
-    char *path = et_path_join(r->args->general.model_dir, name), *text = NULL;
+    char *text;
     size_t length;
-    if (!path || et_file_read(&text, &length, path, TEXT_MAX, NULL))
-        text = NULL;
-    et_free(path);
-    return text;
+    const et_path path = et_path_of(r->args->general.model_dir, name);
+    return et_file_read(&text, &length, path.text, TEXT_MAX, NULL) ? NULL : text;
 }
 
 static void add_run(reporting *r, const et_evaluation *evaluation)
@@ -682,19 +680,6 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
     return status;
 }
 
-static int measure_all(reporting *r, et_explain *e, const char *path, et_error *error)
-{
-    et_importances all;
-    int status = et_importances_measure(&all, e, REPEATS, MEASURED_MAX, error);
-    if (!status)
-        status = append_importance(r, &all, et_explain_facts_of(e), path, error);
-    if (!status && all.left)
-        page_text(&r->page, "%s more columns were not measured.",
-                  et_format_count((int64_t)all.left).text);
-    et_importances_release(&all);
-    return status;
-}
-
 /* A file that the predictor cannot read is told, because the rest of the page is as good. */
 static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
 {
@@ -722,9 +707,16 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
                                      .most = r->args->rows,
                                      .threads = et_team_threads() };
     int status = et_explain_open(&e, evaluation->model_dir, &predictor, &how, &reason);
-    if (!status)
-        status = measure_all(r, e, path, error);
-    else if (status == ET_ENOMEM)
+    if (!status) {
+        et_importances all;
+        status = et_importances_measure(&all, e, REPEATS, MEASURED_MAX, error);
+        if (!status)
+            status = append_importance(r, &all, et_explain_facts_of(e), path, error);
+        if (!status && all.left)
+            page_text(&r->page, "%s more columns were not measured.",
+                      et_format_count((int64_t)all.left).text);
+        et_importances_release(&all);
+    } else if (status == ET_ENOMEM)
         status = et_fail(error, status, "%s", reason.text);
     else {
         page_text(&r->page, "Not measured: %s", reason.text);

@@ -280,23 +280,6 @@ static project project_of(const scaffold_options *args)
     return p;
 }
 
-static int scaffold(const scaffold_options *args, et_error *error)
-{
-    project p = project_of(args);
-    char *directory = et_path_join(args->directory, args->name);
-    int status = directory ? check_empty(directory, error)
-                           : et_alloc_failed(error, strlen(args->directory), "a path");
-    if (!status)
-        status = et_directory_write(directory, p.names, p.count, write_file, &p, error);
-    if (!status)
-        et_print(stdout,
-                 "%s: CMakeLists.txt, README.md, main.c\n"
-                 "    cmake -S %s -B %s/build && cmake --build %s/build\n",
-                 directory, directory, directory, directory);
-    et_free(directory);
-    return status;
-}
-
 int et_cmd_scaffold(const et_call *call, et_error *error)
 {
     const scaffold_options *args = call->options;
@@ -304,5 +287,15 @@ int et_cmd_scaffold(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--name %s: give up to %d letters, digits and _, starting with a letter",
                        args->name, NAME_MAX_LENGTH);
-    return scaffold(args, error);
+    project p = project_of(args);
+    const et_path directory = et_path_of(args->directory, args->name);
+    int status = check_empty(directory.text, error);
+    if (!status)
+        status = et_directory_write(directory.text, p.names, p.count, write_file, &p, error);
+    if (!status)
+        et_print(stdout,
+                 "%s: CMakeLists.txt, README.md, main.c\n"
+                 "    cmake -S %s -B %s/build && cmake --build %s/build\n",
+                 directory.text, directory.text, directory.text, directory.text);
+    return status;
 }

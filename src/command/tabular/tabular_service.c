@@ -435,22 +435,6 @@ static int read_json(const predictions *all, et_service_request *request, asked 
 
 /* ---- CSV ---- */
 
-static int read_rows(const predictions *all, et_service_request *request, asked *what,
-                     et_rows *rows, et_error *error)
-{
-    const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
-    et_row row;
-    int status = ET_OK;
-    while (!status && request->items <= all->items_max && !et_service_ended(request)) {
-        status = et_rows_next(rows, &row, error);
-        if (status || row.end)
-            break;
-        memcpy(cells_of(all, what, request->items), row.cells, cells * sizeof *what->cells);
-        what->line[request->items++] = row.number;
-    }
-    return status;
-}
-
 /* Cells point into the body. The last row may lack its line end: the body's final 0 makes room for
  * it. If the body has too many rows, one more than the limit is read. */
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
@@ -475,8 +459,17 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
     if (!status)
         status = et_rows_open_csv(&rows, et_encoder_row_layout(encoder_of(all)),
                                   &(et_strings){ &body, 1 }, &options, error);
-    if (!status)
-        status = read_rows(all, request, what, rows, error);
+    if (!status) {
+        const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
+        et_row row;
+        while (!status && request->items <= all->items_max && !et_service_ended(request)) {
+            status = et_rows_next(rows, &row, error);
+            if (status || row.end)
+                break;
+            memcpy(cells_of(all, what, request->items), row.cells, cells * sizeof *what->cells);
+            what->line[request->items++] = row.number;
+        }
+    }
     et_rows_close(rows);
     return status;
 }

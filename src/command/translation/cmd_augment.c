@@ -166,17 +166,6 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
     return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 
-static int check_outputs(augmentation *a, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    for (size_t i = 0; i < a->args->data.count; i++)
-        et_outputs_read(&outputs, a->args->data.items[i]);
-    et_outputs_read_model(&outputs, a->args->work.model_dir, a->args->work.options.checkpoint);
-    et_outputs_check(&outputs, "--output", a->synthetic, error);
-    et_outputs_check(&outputs, "--output", a->kept, error);
-    return et_outputs_release(&outputs);
-}
-
 /* Of one file, its own; of several, of theirs and their lengths. */
 static int checksum_data(augmentation *a, et_error *error)
 {
@@ -547,8 +536,15 @@ int et_cmd_augment(const et_call *call, et_error *error)
         status = et_translating_check_decoding(&a.args->work, error);
     if (!status)
         status = name_outputs(&a, &arena, error);
-    if (!status)
-        status = check_outputs(&a, call, error);
+    if (!status) {
+        et_outputs outputs = { .program = call->program };
+        for (size_t i = 0; i < a.args->data.count; i++)
+            et_outputs_read(&outputs, a.args->data.items[i]);
+        et_outputs_read_model(&outputs, a.args->work.model_dir, a.args->work.options.checkpoint);
+        et_outputs_check(&outputs, "--output", a.synthetic, error);
+        et_outputs_check(&outputs, "--output", a.kept, error);
+        status = et_outputs_release(&outputs);
+    }
     if (!status)
         status = augment(&a, error);
     et_arena_release(&arena);

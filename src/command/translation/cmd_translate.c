@@ -157,18 +157,6 @@ static int line_output_write(line_output *output, et_strbuf *text, et_error *err
     return status;
 }
 
-/* status: of the work; returns the first failure. A closed output (zeros) is allowed. */
-static int line_output_close(line_output *output, int status, et_error *error)
-{
-    const bool file = output->open && output->file;
-    output->open = false;
-    if (file && !status)
-        return et_file_writer_commit(&output->writer, error);
-    if (file)
-        et_file_writer_abandon(&output->writer);
-    return status;
-}
-
 static void count(et_document_counts *all, const et_document_counts *some)
 {
     size_t known = 0;
@@ -205,29 +193,6 @@ static int translate_round(documents *texts, et_translator *translator, et_docum
     return status;
 }
 
-static int translate_document(documents *texts, et_translator *translator, const et_strbuf *text,
-                              et_strbuf *out, et_error *error)
-{
-    const et_document_options options = { .format = texts->format,
-                                          .sentences = texts->sentences,
-                                          .tags = &translator->language_tags,
-                                          .name = texts->name,
-                                          .first_line = texts->lines + 1 };
-    et_document *document;
-    const char *const *lines;
-    size_t lines_count;
-    int status = et_document_open(&document, et_strbuf_text(text), text->length, &options, error);
-    while (!status && (lines = et_document_lines(document, &lines_count)) != NULL)
-        status = translate_round(texts, translator, document, lines, lines_count, error);
-    if (!status) {
-        const et_document_counts counts = et_document_count(document);
-        count(&texts->counts, &counts);
-        et_document_print(document, out);
-    }
-    et_document_close(document);
-    return status;
-}
-
 /* Appends the translation of lines to out. Format LINES: they have no ends and get LF; any number
  * at a time. Others: they have their ends, and are the whole text. */
 static int documents_translate(documents *texts, et_translator *translator, const et_lines *lines,
@@ -239,8 +204,25 @@ static int documents_translate(documents *texts, et_translator *translator, cons
         if (texts->format == ET_DOCUMENT_LINES)
             et_strbuf_append_char(&text, '\n');
     }
+    const et_document_options options = { .format = texts->format,
+                                          .sentences = texts->sentences,
+                                          .tags = &translator->language_tags,
+                                          .name = texts->name,
+                                          .first_line = texts->lines + 1 };
+    et_document *document = NULL;
+    const char *const *segments;
+    size_t found;
     int status = text.failed ? et_alloc_failed(error, text.length, texts->name)
-                             : translate_document(texts, translator, &text, out, error);
+                             : et_document_open(&document, et_strbuf_text(&text), text.length,
+                                                &options, error);
+    while (!status && (segments = et_document_lines(document, &found)) != NULL)
+        status = translate_round(texts, translator, document, segments, found, error);
+    if (!status) {
+        const et_document_counts counts = et_document_count(document);
+        count(&texts->counts, &counts);
+        et_document_print(document, out);
+    }
+    et_document_close(document);
     texts->lines += lines->count;
     et_strbuf_release(&text);
     return status;
@@ -357,19 +339,6 @@ const et_usage et_usage_translate = {
     "runs/a < test.en > test.hyp"
 };
 
-/* The format that was given, or that the ending of the input's name says. */
-static int choose_format(translate_options *args, et_error *error)
-{
-    int status = ET_OK;
-    args->format = args->chosen ? args->chosen - 1 : ET_DOCUMENT_LINES;
-    if (!args->chosen && args->input)
-        status = et_document_format_of(args->input, &args->format, error);
-    if (!status && !args->chosen && args->format && !args->work.quiet && !args->work.helps)
-        fprintf(stderr, "format       %s, by the name of %s\n", formats[args->format + 1],
-                args->input);
-    return status;
-}
-
 /* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_options *args, et_error *error)
 {
@@ -432,12 +401,9 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
     et_outputs_read(&outputs, args->work.decoding.terms);
     et_outputs_check_standard(&outputs, error);
     et_outputs_check(&outputs, "--output", args->work.output, error);
-    int status =
-        et_outputs_check(&outputs, "--attention", args->work.helps ? NULL : args->attention, error);
-    if (!status)
-        status = et_profiling_check(&args->work.profiling, &outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+    et_outputs_check(&outputs, "--attention", args->work.helps ? NULL : args->attention, error);
+    et_profiling_check(&args->work.profiling, &outputs, error);
+    return et_outputs_release(&outputs);
 }
 
 /* The counts that the progress bar shows: lines of all batches. */
@@ -491,17 +457,6 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
     return ET_OK;
 }
 
-static int draw(const translate_options *args, const et_lines *lines, size_t before,
-                const et_hypotheses *found, et_error *error)
-{
-    if (before || lines->count > 1)
-        return et_fail(error, ET_EUSAGE, "--attention: give one line; the input has more");
-    if (args->work.helps)
-        return ET_OK;
-    return et_attention_draw(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
-                             error);
-}
-
 /* Results are written and flushed before the next lines are read, so a reader of the pipe is never
  * a batch late. The bar may be on the same terminal. */
 static int translate_batch(const translate_options *args, const et_lines *lines, size_t before,
@@ -528,8 +483,11 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
             et_progress_finish(progress, false);
         if (!status)
             et_result_lines_print(&text, found, lines->count, before, &how);
-        if (!status && args->attention)
-            status = draw(args, lines, before, found, error);
+        if (!status && args->attention && (before || lines->count > 1))
+            status = et_fail(error, ET_EUSAGE, "--attention: give one line; the input has more");
+        else if (!status && args->attention && !args->work.helps)
+            status = et_attention_draw(args->attention, lines->items[0],
+                                       et_hypotheses_at(found, 0, 0), error);
         et_hypotheses_free(found);
     }
     if (!status)
@@ -648,22 +606,13 @@ static int translate(translate_options *args, et_error *error)
     documents texts = { .format = args->format };
     args->texts = args->split || args->format ? &texts : NULL;
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
-    status = line_output_close(&t.output, status, error);
+    if (t.output.open && t.output.file)
+        status = et_file_writer_end(&t.output.writer, status, error);
     et_lines_release(&args->targets);
     et_sentences_close(texts.sentences);
     texts.sentences = NULL;
     args->texts = NULL;
     return et_translating_close(&args->work, status, error);
-}
-
-static int translate_together(translate_options *args, const et_call *call, et_error *error)
-{
-    int status = et_translating_join(&args->work, error);
-    if (!status)
-        status = check_outputs(args, call, error);
-    if (!status)
-        status = translate(args, error);
-    return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 
 int et_cmd_translate(const et_call *call, et_error *error)
@@ -680,15 +629,28 @@ int et_cmd_translate(const et_call *call, et_error *error)
     const char **const files[] = { &args->input };
     int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, files, 1,
                                         args->work.options.checkpoint, args->work.task.name, error);
-    if (!status)
-        status = choose_format(args, error);
+    if (!status) {
+        /* As given, or by the ending of the input's name. */
+        args->format = args->chosen ? args->chosen - 1 : ET_DOCUMENT_LINES;
+        if (!args->chosen && args->input)
+            status = et_document_format_of(args->input, &args->format, error);
+        if (!status && !args->chosen && args->format && !args->work.quiet && !args->work.helps)
+            fprintf(stderr, "format       %s, by the name of %s\n", formats[args->format + 1],
+                    args->input);
+    }
     if (!status)
         status = check(args, error);
     if (!status)
         status = et_runs_check_kinds(call->program, args->work.model_dir,
                                      args->work.ensemble.others, args->work.ensemble.count, error);
+    if (status) {
+        et_ensemble_words_release(&args->work.ensemble);
+        return status;
+    }
+    status = et_translating_join(&args->work, error);
     if (!status)
-        return translate_together(args, call, error);
-    et_ensemble_words_release(&args->work.ensemble);
-    return status;
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = translate(args, error);
+    return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }

@@ -568,26 +568,20 @@ static int read_named_format(et_libre *r, const et_value *body, et_error *error)
     return status ? ET_EDATA : ET_OK;
 }
 
-static int read_given_format(et_libre *r, const et_value *body, et_error *error)
-{
-    const char *given;
-    int status = read_text(body, "format", &given, error);
-    r->format = ET_DOCUMENT_TEXT;
-    while (!status && et_document_formats[r->format] &&
-           strcmp(et_document_formats[r->format], given) != 0)
-        r->format++;
-    if (!status && !et_document_formats[r->format])
-        status = et_fail(error, ET_EDATA, "%.40s format is not supported", given);
-    return status;
-}
-
 static int read_format(et_libre *r, const et_value *body, et_error *error)
 {
     int status = ET_OK;
     r->format = ET_DOCUMENT_TEXT;
-    if (member(body, "format"))
-        status = read_given_format(r, body, error);
-    else if (member(body, "name"))
+    if (member(body, "format")) {
+        const char *given;
+        status = read_text(body, "format", &given, error);
+        r->format = ET_DOCUMENT_TEXT;
+        while (!status && et_document_formats[r->format] &&
+               strcmp(et_document_formats[r->format], given) != 0)
+            r->format++;
+        if (!status && !et_document_formats[r->format])
+            status = et_fail(error, ET_EDATA, "%.40s format is not supported", given);
+    } else if (member(body, "name"))
         status = read_named_format(r, body, error);
     if (status)
         return status;

@@ -68,14 +68,6 @@ typedef struct et_board {
 #define SEARCH_INTERVAL 3
 #define UPDATE_INTERVAL 0.4
 
-static bool is_known(const et_board *board, const char *path)
-{
-    for (size_t i = 0; i < board->count; i++)
-        if (!strcmp(board->items[i].path, path))
-            return true;
-    return false;
-}
-
 /* "a/b" of "runs/a/b"; of the directory itself its own name. */
 static const char *name_of(const et_board *board, const char *path)
 {
@@ -88,27 +80,26 @@ static const char *name_of(const et_board *board, const char *path)
     return *rest ? rest : et_path_base(path);
 }
 
-/* Without memory it is found again later. */
-static void add_item(et_board *board, const char *path)
-{
-    et_board_item *items =
-        et_vector_grow(board->items, &board->capacity, board->count + 1, sizeof *items, 16);
-    char *copy = items ? et_strdup(path) : NULL;
-    board->items = items ? items : board->items;
-    if (!copy)
-        return;
-    board->items[board->count++] =
-        (et_board_item){ .path = copy, .name = name_of(board, copy), .generation = 1 };
-}
-
 /* An unreadable folder is reported once. */
 static int search(et_board *board, et_error *error)
 {
     et_run_list found = { .quiet = isfinite(board->searched) };
     int status = et_run_list_add(&found, board->directory, error);
-    for (size_t i = 0; i < found.count; i++)
-        if (!is_known(board, found.items[i]))
-            add_item(board, found.items[i]);
+    for (size_t i = 0; i < found.count; i++) {
+        size_t known = 0;
+        while (known < board->count && strcmp(board->items[known].path, found.items[i]) != 0)
+            known++;
+        if (known < board->count)
+            continue;
+        /* Without memory it is found again later. */
+        et_board_item *items =
+            et_vector_grow(board->items, &board->capacity, board->count + 1, sizeof *items, 16);
+        char *copy = items ? et_strdup(found.items[i]) : NULL;
+        board->items = items ? items : board->items;
+        if (copy)
+            board->items[board->count++] =
+                (et_board_item){ .path = copy, .name = name_of(board, copy), .generation = 1 };
+    }
     et_run_list_release(&found);
     return status;
 }
@@ -233,38 +224,6 @@ static void append_text(et_strbuf *out, const char *before, const char *key, con
     et_json_print_string(out, text);
 }
 
-static int64_t count_points(const et_history *h)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < h->count; i++)
-        count += (int64_t)h->series[i].count;
-    return count;
-}
-
-static void append_best(et_strbuf *out, const et_history *h)
-{
-    const et_history_best best = et_history_best_of(h);
-    if (!best.series)
-        return;
-    append_text(out, ", \"best\": {", "series", best.series->name);
-    append_text(out, ", ", "metric", best.metric);
-    et_strbuf_printf(out, ", \"step\": %" PRId64 ", \"lower\": %s, \"value\": ", best.step,
-                     best.lower ? "true" : "false");
-    append_number(out, best.value);
-    et_strbuf_append_char(out, '}');
-}
-
-/* "kind" of "kind/size": runs of one kind have values of the same meaning. */
-static void append_kind(et_strbuf *out, const et_history *h)
-{
-    const et_value *experiment = et_history_setting(h, "experiment");
-    char kind[64];
-    if (!experiment || experiment->kind != ET_VALUE_STRING)
-        return;
-    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(experiment->string, "/"), experiment->string);
-    append_text(out, ", ", "kind", kind);
-}
-
 /* {"directory", "now", "runs": [{"id", "name", "kind", "state", "step", "steps", "seconds",
  * "generation", "points", "last", "best": {"series", "metric", "value", "step", "lower"}, "fault"},
  * ...]}; step -1, steps 0, last null, kind, best and fault missing: not known. kind: the
@@ -283,18 +242,37 @@ static void board_runs(const et_board *board, et_strbuf *out)
         append_text(out, ", ", "name", item->name);
         if (item->history) {
             const et_history *h = item->history;
-            append_kind(out, h);
+            const et_history_best best = et_history_best_of(h);
+            const et_value *experiment = et_history_setting(h, "experiment");
+            int64_t points = 0;
+            for (size_t k = 0; k < h->count; k++)
+                points += (int64_t)h->series[k].count;
+            if (experiment && experiment->kind == ET_VALUE_STRING) {
+                /* "kind" of "kind/size": runs of one kind have values of the same meaning. */
+                char kind[64];
+                snprintf(kind, sizeof kind, "%.*s", (int)strcspn(experiment->string, "/"),
+                         experiment->string);
+                append_text(out, ", ", "kind", kind);
+            }
             append_text(out, ", ", "state", et_history_state_name(et_history_state_of(h)));
             et_strbuf_printf(out,
                              ", \"step\": %" PRId64 ", \"steps\": %" PRId64 ", \"points\": %" PRId64
                              ", \"first\": %" PRId64,
-                             et_history_steps_done(h), et_history_steps(h), count_points(h),
+                             et_history_steps_done(h), et_history_steps(h), points,
                              et_history_first_values(h));
             append_key(out, ", ", "seconds");
             append_number(out, et_history_seconds_in_all(h));
             append_key(out, ", ", "last");
             append_number(out, h->last_wall);
-            append_best(out, h);
+            if (best.series) {
+                append_text(out, ", \"best\": {", "series", best.series->name);
+                append_text(out, ", ", "metric", best.metric);
+                et_strbuf_printf(out,
+                                 ", \"step\": %" PRId64 ", \"lower\": %s, \"value\": ", best.step,
+                                 best.lower ? "true" : "false");
+                append_number(out, best.value);
+                et_strbuf_append_char(out, '}');
+            }
         }
         if (item->fault)
             append_text(out, ", ", "fault", item->fault);
@@ -304,12 +282,6 @@ static void board_runs(const et_board *board, et_strbuf *out)
 }
 
 /* ---- points ---- */
-
-/* How many points of a series the client already has. */
-static size_t have(const et_value *count)
-{
-    return count && count->kind == ET_VALUE_INT && count->integer > 0 ? (size_t)count->integer : 0;
-}
 
 /* room: points that may still be sent. false: the series has more points than were appended. */
 static bool append_series(et_strbuf *out, const et_history *h, size_t at, size_t first,
@@ -357,7 +329,9 @@ static bool append_run(et_strbuf *out, const et_board *board, const et_value *as
                      item->generation);
     const et_value *known = counts ? counts->first : NULL;
     for (size_t i = 0; i < item->history->count; i++) {
-        all &= append_series(out, item->history, i, have(known), room, &any);
+        /* How many points of the series the client already has. */
+        const bool some = known && known->kind == ET_VALUE_INT && known->integer > 0;
+        all &= append_series(out, item->history, i, some ? (size_t)known->integer : 0, room, &any);
         known = known ? known->next : NULL;
     }
     et_strbuf_append(out, "]}");

@@ -65,11 +65,6 @@ static bool take_value(const char **at, char *out, size_t size, bool *fits)
     return length > 0;
 }
 
-static bool is_utf8(const char *charset)
-{
-    return !strcasecmp(charset, "utf-8") || !strcasecmp(charset, "utf8");
-}
-
 /* A parameter, and whether its value is whole. length 0: an empty one. */
 typedef struct parameter {
     const char *name;
@@ -137,7 +132,8 @@ bool et_http_type_read(char type[ET_HTTP_TYPE_MAX], const char *header)
     skip(&at, BLANKS);
     while (*at == ';')
         if (!take_parameter(&at, &p, value, sizeof value) ||
-            (is_named(&p, "charset") && !(p.fits && is_utf8(value))))
+            (is_named(&p, "charset") &&
+             !(p.fits && (!strcasecmp(value, "utf-8") || !strcasecmp(value, "utf8")))))
             return false;
     return !*at;
 }

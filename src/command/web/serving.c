@@ -56,17 +56,6 @@ typedef struct et_serving_metrics {
 static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                    0.5,   1,    2.5,   5,    10 };
 
-static void count_code(et_serving_metrics *m, int status)
-{
-    for (int i = 0; i < ET_SERVING_CODES; i++) {
-        if (m->code[i].count && m->code[i].status != status)
-            continue;
-        m->code[i].status = status;
-        m->code[i].count++;
-        return;
-    }
-}
-
 /* Buckets are cumulative, and no bucket exceeds the number of timed requests. */
 static void metrics_sane(const et_serving_metrics *m)
 {
@@ -85,7 +74,12 @@ static void serving_metrics_add(et_serving_metrics *m, bool of_items, int status
     metrics_sane(m);
     et_assert(status >= 100 && seconds >= 0);
     et_serving_counts *counts = &m->counts;
-    count_code(m, status);
+    for (int i = 0; i < ET_SERVING_CODES; i++)
+        if (!m->code[i].count || m->code[i].status == status) {
+            m->code[i].status = status;
+            m->code[i].count++;
+            break;
+        }
     if (!of_items)
         return;
     counts->requests += status == 200;

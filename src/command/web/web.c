@@ -58,17 +58,6 @@ void et_web_close(et_web *web)
     memset(web->token, 0, sizeof web->token);
 }
 
-/* NULL: not a known kind. */
-static const char *known_type(const char *type, const char *const *others)
-{
-    if (!strcmp(type, JSON))
-        return JSON;
-    for (; others && *others; others++)
-        if (!strcmp(type, *others))
-            return *others;
-    return NULL;
-}
-
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error)
 {
@@ -83,8 +72,11 @@ int et_web_check_type(const et_http_request *from, const char *const *others, co
                 et_http_header(from, "Content-Encoding"));
         return 415;
     }
-    if (et_http_type_read(read, header))
-        *type = known_type(read, others);
+    if (et_http_type_read(read, header)) {
+        *type = !strcmp(read, JSON) ? JSON : NULL;
+        for (const char *const *other = others; !*type && other && *other; other++)
+            *type = !strcmp(read, *other) ? *other : NULL;
+    }
     if (*type)
         return 0;
     for (; others && *others; others++)

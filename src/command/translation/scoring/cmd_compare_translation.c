@@ -119,20 +119,6 @@ static int translate(comparison *c, int side, et_error *error)
     return et_translating_close(&work, status, error);
 }
 
-static int read_file(comparison *c, int side, et_error *error)
-{
-    const char *path = c->words[side];
-    et_lines *lines = &c->lines[side];
-    int status = et_lines_read_file(lines, path, NULL, error);
-    if (!status)
-        status = et_lines_check_pairs(
-            lines, path, &c->references,
-            c->args->text.pairs ? c->args->text.source : c->args->text.reference, error);
-    c->name[side] = path;
-    c->of[side] = (const char *const *)lines->items;
-    return status;
-}
-
 /* ---- scores ---- */
 
 static int new_chrf(et_score **out, bool alone, et_error *error)
@@ -332,8 +318,17 @@ static int compare(compare_options *args, et_error *error)
     int status = text->source ? et_parallel_read(text, &c.sources, &c.references, NULL, error)
                               : et_lines_read_file(&c.references, text->reference, NULL, error);
     for (int i = 0; i < SIDES && !status; i++)
-        if (!et_word_is_run(c.words[i]))
-            status = read_file(&c, i, error);
+        if (!et_word_is_run(c.words[i])) {
+            const char *path = c.words[i];
+            et_lines *lines = &c.lines[i];
+            status = et_lines_read_file(lines, path, NULL, error);
+            if (!status)
+                status = et_lines_check_pairs(
+                    lines, path, &c.references,
+                    c.args->text.pairs ? c.args->text.source : c.args->text.reference, error);
+            c.name[i] = path;
+            c.of[i] = (const char *const *)lines->items;
+        }
     for (int i = 0; i < SIDES && !status; i++)
         if (et_word_is_run(c.words[i]))
             status = translate(&c, i, error);

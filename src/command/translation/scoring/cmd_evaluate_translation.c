@@ -82,23 +82,6 @@ static int missing(const char *option, const char *what, et_error *error)
     return et_fail(error, ET_EUSAGE, "evaluate: %s is missing; name %s", option, what);
 }
 
-/* --output and --profile, before minutes of decoding. */
-static int check_outputs(evaluate_options *args, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
-    for (int i = 0; i < args->work.ensemble.count; i++)
-        et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
-    et_outputs_read(&outputs, args->text.source);
-    et_outputs_read(&outputs, args->text.reference);
-    et_outputs_check_standard(&outputs, error);
-    int status = et_outputs_check(&outputs, "--output", args->work.output, error);
-    if (!status)
-        status = et_profiling_check(&args->work.profiling, &outputs, error);
-    et_outputs_release(&outputs);
-    return status;
-}
-
 /* In the order in which help shows them. */
 static int check(const evaluate_options *args, const et_program *program, et_error *error)
 {
@@ -242,8 +225,19 @@ static int evaluate_files(evaluate_options *args, const et_program *program, et_
 static int evaluate_together(evaluate_options *args, const et_call *call, et_error *error)
 {
     int status = et_translating_join(&args->work, error);
-    if (!status)
-        status = check_outputs(args, call, error);
+    if (!status) {
+        /* Before minutes of decoding. */
+        et_outputs outputs = { .program = call->program };
+        et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
+        for (int i = 0; i < args->work.ensemble.count; i++)
+            et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
+        et_outputs_read(&outputs, args->text.source);
+        et_outputs_read(&outputs, args->text.reference);
+        et_outputs_check_standard(&outputs, error);
+        et_outputs_check(&outputs, "--output", args->work.output, error);
+        et_profiling_check(&args->work.profiling, &outputs, error);
+        status = et_outputs_release(&outputs);
+    }
     if (!status)
         status = evaluate_files(args, call->program, error);
     return et_ranks_leave(args->work.options.comm, call->program, status, error);
@@ -284,17 +278,6 @@ static int evaluate_own(const evaluate_options *args, const et_call *call, et_er
     return status;
 }
 
-static int take_ensemble(evaluate_options *args, const et_program *program, et_error *error)
-{
-    et_translating *work = &args->work;
-    const char **const files[] = { &args->text.source, &args->text.reference };
-    int status = et_ensemble_words_take(&work->ensemble, &args->ensemble, files, 2,
-                                        work->options.checkpoint, work->task.name, error);
-    return status ? status
-                  : et_runs_check_kinds(program, work->model_dir, work->ensemble.others,
-                                        work->ensemble.count, error);
-}
-
 /* The order reports every mistake that can be found without the model first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
@@ -303,7 +286,13 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     args->score.model_garden = true;
     args->score.width = 2;
     et_translating_take_options(&args->work);
-    int status = take_ensemble(args, call->program, error);
+    et_translating *work = &args->work;
+    const char **const files[] = { &args->text.source, &args->text.reference };
+    int status = et_ensemble_words_take(&work->ensemble, &args->ensemble, files, 2,
+                                        work->options.checkpoint, work->task.name, error);
+    if (!status)
+        status = et_runs_check_kinds(call->program, work->model_dir, work->ensemble.others,
+                                     work->ensemble.count, error);
     if (!status)
         status = et_parallel_take(&args->text, "evaluate", error);
     if (!status)

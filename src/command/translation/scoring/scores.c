@@ -419,19 +419,6 @@ typedef struct scoring {
     et_scored_output *outputs; /* [count] */
 } scoring;
 
-/* An output appended to the references or translations would be scored as part of them. */
-static int check_output(const et_call *call, const scoring *s, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    for (int i = 0; i <= s->count; i++)
-        if (i && s->standard)
-            et_outputs_read_input(&outputs, NULL);
-        else
-            et_outputs_read(&outputs, s->paths[i]);
-    et_outputs_check_standard(&outputs, error);
-    return et_outputs_release(&outputs);
-}
-
 static int read_standard(et_lines *lines, const char *name, et_error *error)
 {
     et_line_reader input;
@@ -439,18 +426,6 @@ static int read_standard(et_lines *lines, const char *name, et_error *error)
     if (!status)
         status = et_line_reader_read(&input, lines, 0, error);
     et_line_reader_close(&input);
-    return status;
-}
-
-static int read_output(scoring *s, int i, et_error *error)
-{
-    const char *name = s->standard ? "standard input" : s->paths[i + 1];
-    et_lines *lines = &s->lines[i];
-    int status = s->standard ? read_standard(lines, name, error)
-                             : et_lines_read_file(lines, name, NULL, error);
-    if (!status)
-        status = et_lines_check_pairs(lines, name, &s->references, s->paths[0], error);
-    s->outputs[i] = (et_scored_output){ name, (const char *const *)lines->items };
     return status;
 }
 
@@ -462,16 +437,32 @@ static int read_all(scoring *s, et_error *error)
     if (!s->lines || !s->outputs)
         return et_alloc_failed(error, (size_t)s->count * sizeof *s->lines, "files");
     int status = et_lines_read_file(&s->references, s->paths[0], NULL, error);
-    for (int i = 0; i < s->count && !status; i++)
-        status = read_output(s, i, error);
+    for (int i = 0; i < s->count && !status; i++) {
+        const char *name = s->standard ? "standard input" : s->paths[i + 1];
+        et_lines *lines = &s->lines[i];
+        status = s->standard ? read_standard(lines, name, error)
+                             : et_lines_read_file(lines, name, NULL, error);
+        if (!status)
+            status = et_lines_check_pairs(lines, name, &s->references, s->paths[0], error);
+        s->outputs[i] = (et_scored_output){ name, (const char *const *)lines->items };
+    }
     return status;
 }
 
 static int score(const et_call *call, scoring *s, et_value *results, et_error *error)
 {
     int status = et_scores_check(s->how, error);
-    if (!status)
-        status = check_output(call, s, error);
+    if (!status) {
+        /* An output appended to the references or translations would be scored as part of them. */
+        et_outputs outputs = { .program = call->program };
+        for (int i = 0; i <= s->count; i++)
+            if (i && s->standard)
+                et_outputs_read_input(&outputs, NULL);
+            else
+                et_outputs_read(&outputs, s->paths[i]);
+        et_outputs_check_standard(&outputs, error);
+        status = et_outputs_release(&outputs);
+    }
     if (!status)
         status = read_all(s, error);
     const char *const *references = (const char *const *)s->references.items;
