@@ -36,7 +36,7 @@ struct et_corpus {
     et_text *text[2];             /* of source and target, or of both; NULL: records */
     et_record_list records;       /* without paths: text */
     et_arena arena;               /* of the record given last */
-    int64_t *lines[2];            /* [files of that side]: number of lines that were read */
+    int64_t *lines[2];            /* [files of that side]: number of lines that were read so far */
     int64_t pairs;                /* given so far */
     const char *tag;              /* of the pair; not terminated */
     size_t tag_length;
@@ -118,18 +118,6 @@ static int open_records(et_corpus *corpus, et_error *error)
     return status;
 }
 
-/* lines[side] has a count for each file of that side, updated while files are read. */
-static int open_side(et_corpus *corpus, int side, et_error *error)
-{
-    const et_corpus_paths *paths = corpus->paths;
-    const et_strings *files = et_corpus_files(paths, side);
-    corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
-    if (!corpus->lines[side])
-        return et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
-    return paths->records.count ? open_records(corpus, error)
-                                : et_text_open(&corpus->text[side], files, error);
-}
-
 /* Opens both sides before reading a line: a missing target file is reported at once. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
@@ -145,8 +133,14 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     corpus->single = paths->tsv.count || paths->records.count;
     corpus->augmented = et_augment_is_used(&paths->augment);
     corpus->changed = corpus->augmented || corpus->tag_length || paths->tag_column;
-    for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++)
-        status = open_side(corpus, side, error);
+    for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++) {
+        const et_strings *files = et_corpus_files(paths, side);
+        corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
+        status = !corpus->lines[side]
+                     ? et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader")
+                 : paths->records.count ? open_records(corpus, error)
+                                        : et_text_open(&corpus->text[side], files, error);
+    }
     if (status) {
         et_corpus_close(corpus);
         return status;
@@ -571,16 +565,6 @@ static bool look_at_all(et_encoding_stamp *seen, const et_strings *files,
     return true;
 }
 
-static bool look_at_records(et_encoding_stamp *seen, const et_corpus_paths *paths,
-                            et_checksum_stream *stream)
-{
-    if (!paths->records.count)
-        return true;
-    et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
-    et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
-    return look_at_all(seen, &paths->records, stream);
-}
-
 /* The cache is examined too: if it was written since, it must be checked again. */
 bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t key_facts,
                             const et_corpus_paths *paths, const char *cache_path)
@@ -591,9 +575,13 @@ bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t key_facts,
         return false;
     et_checksum_stream_add(stream, &key_facts, sizeof key_facts);
     bool all = look_at_all(seen, &paths->source, stream) &&
-               look_at_all(seen, &paths->target, stream) &&
-               look_at_all(seen, &paths->tsv, stream) && look_at_records(seen, paths, stream) &&
-               look_at(seen, cache_path, stream);
+               look_at_all(seen, &paths->target, stream) && look_at_all(seen, &paths->tsv, stream);
+    if (all && paths->records.count) {
+        et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
+        et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
+        all = look_at_all(seen, &paths->records, stream);
+    }
+    all = all && look_at(seen, cache_path, stream);
     seen->stamp = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return all;

@@ -318,17 +318,6 @@ static int encode_chunk(builder *build, int count, et_error *error)
     return ET_OK;
 }
 
-/* If it fails, the caller frees what was allocated. */
-static int open_builder(builder *build, et_error *error)
-{
-    build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);
-    build->encoded = et_alloc_zero(CHUNK, sizeof *build->encoded);
-    build->failures = et_alloc_zero(CHUNK, sizeof *build->failures);
-    if (!build->chunk || !build->encoded || !build->failures)
-        return et_alloc_failed(error, CHUNK * sizeof *build->failures, "encoding");
-    return ET_OK;
-}
-
 /* ---- the whole ---- */
 
 /* Chunks until the corpus ends; then the lines of each file, and the sizes. */
@@ -359,8 +348,12 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
 static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
                      et_error *error)
 {
-    int count = CHUNK;
-    int status = open_builder(build, error);
+    int count = CHUNK, status = ET_OK;
+    build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);
+    build->encoded = et_alloc_zero(CHUNK, sizeof *build->encoded);
+    build->failures = et_alloc_zero(CHUNK, sizeof *build->failures);
+    if (!build->chunk || !build->encoded || !build->failures)
+        return et_alloc_failed(error, CHUNK * sizeof *build->failures, "encoding");
     while (!status && count == CHUNK && !is_full(build)) {
         status = read_chunk(build, corpus, &count, error);
         if (!status)
@@ -380,13 +373,6 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
             build->out->file_lines[side][i] = et_corpus_lines(corpus, side, i);
     }
     return ET_OK;
-}
-
-/* Bytes of an id, of whichever side. */
-static int width_of(et_sides sides)
-{
-    return et_vocabulary_size(sides.source) > 65536 || et_vocabulary_size(sides.target) > 65536 ? 4
-                                                                                                : 2;
 }
 
 static int64_t larger(int64_t left, int64_t right)
@@ -425,7 +411,9 @@ static int build_parts(et_encoded_parts *out, const et_corpus_paths *paths, et_s
                        const et_encoded_options *options, et_error *error)
 {
     et_corpus *corpus = NULL;
-    *out = (et_encoded_parts){ .width = width_of(sides) };
+    const bool wide =
+        et_vocabulary_size(sides.source) > 65536 || et_vocabulary_size(sides.target) > 65536;
+    *out = (et_encoded_parts){ .width = wide ? 4 : 2 };
     builder build = { .sides = sides, .options = options, .out = out };
     int status = et_corpus_open(&corpus, paths, error);
     if (!status)
@@ -668,6 +656,7 @@ static int file_write(const et_encoded_parts *parts, uint64_t key, const size_t 
 typedef struct whole {
     et_encoded shown;       /* what callers see; points into parts */
     et_corpus_paths paths;  /* lists borrowed */
+    size_t files[2];        /* how many they are */
     et_encoded_parts parts; /* owned, or within the mapping */
     et_mapping mapping;     /* of the cache; data is NULL if the parts are in memory */
 } whole;
@@ -751,8 +740,6 @@ static void use_mapping(whole *self, const et_mapping *mapping)
  * failure is never an error, because the text can be read instead. */
 static bool map_cache(whole *self, const char *path, uint64_t key, et_sides sides)
 {
-    size_t files[2] = { et_corpus_files(&self->paths, false)->count,
-                        et_corpus_files(&self->paths, true)->count };
     const uint32_t tokens[2] = { (uint32_t)et_vocabulary_size(sides.source),
                                  (uint32_t)et_vocabulary_size(sides.target) };
     et_mapping mapping;
@@ -764,7 +751,7 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
         return false;
     }
     bool current;
-    const char *fault = et_encoded_file_fault(&mapping, key, files, tokens, &current);
+    const char *fault = et_encoded_file_fault(&mapping, key, self->files, tokens, &current);
     if (fault)
         et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude makes it again from the text", path,
                fault);
@@ -781,29 +768,18 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
 static bool map_stamped(whole *self, const et_encoding_stamp *stamp, const char *path,
                         uint64_t *key)
 {
-    size_t files[2] = { et_corpus_files(&self->paths, false)->count,
-                        et_corpus_files(&self->paths, true)->count };
     et_mapping mapping;
     if (!et_encoding_stamp_recall(stamp, path, key) || et_mapping_open(&mapping, path, NULL))
         return false;
     /* Still checks the header: this costs one page, whatever the file's length. */
     const et_encoded_header *head = mapping.data;
-    bool sound = header_is_sound(&mapping) && head->key == *key && size_is_sound(&mapping, files);
+    bool sound =
+        header_is_sound(&mapping) && head->key == *key && size_is_sound(&mapping, self->files);
     if (sound)
         use_mapping(self, &mapping);
     else
         et_mapping_close(&mapping);
     return sound;
-}
-
-/* A disk that is full or read-only costs the next start some time and this one nothing. */
-static void write_cache(const whole *self, const char *path, uint64_t key)
-{
-    size_t files[2] = { et_corpus_files(&self->paths, false)->count,
-                        et_corpus_files(&self->paths, true)->count };
-    et_error error = ET_ERROR_INIT;
-    if (path && file_write(&self->parts, key, files, path, &error))
-        et_log(ET_LOG_WARNING, "cannot keep encoded pairs for the next start: %s", error.text);
 }
 
 /* Reads the text. The key was made before: text that changed since would be kept under a wrong
@@ -847,8 +823,11 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
     if (status || map_cache(self, cache_path, *key, sides))
         return status;
     status = read_text(self, sides, options, *key, error);
-    if (!status && !options->read_only)
-        write_cache(self, cache_path, *key);
+    /* A disk that is full or read-only costs the next start some time and this one nothing. */
+    et_error why = ET_ERROR_INIT;
+    if (!status && !options->read_only && cache_path &&
+        file_write(&self->parts, *key, self->files, cache_path, &why))
+        et_log(ET_LOG_WARNING, "cannot keep encoded pairs for the next start: %s", why.text);
     return status;
 }
 
@@ -882,6 +861,8 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sid
         return et_alloc_failed(error, sizeof *self, "the encoded corpus");
     self->paths = *paths;
     int status = et_corpus_paths_check(paths, error);
+    self->files[0] = et_corpus_files(paths, false)->count;
+    self->files[1] = et_corpus_files(paths, true)->count;
     if (!status)
         status = open_any(self, sides, options, cache_path, &key, error);
     if (status) {

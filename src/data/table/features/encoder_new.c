@@ -43,37 +43,19 @@ static int no_memory(const building *b)
 
 /* ---- values of a row ---- */
 
-static int copy_schema(building *b, const et_schema *schema)
+static int add_inputs(building *b, const et_schema *schema)
 {
+    et_encoder *self = b->self;
     int count = et_schema_count(schema), status;
     et_schema_field *fields = et_alloc((size_t)count, sizeof *fields);
     if (!fields)
         return no_memory(b);
     for (int i = 0; i < count; i++)
         fields[i] = *et_schema_at(schema, i);
-    status = et_schema_create(&b->self->schema, fields, count, b->error);
+    status = et_schema_create(&self->schema, fields, count, b->error);
     et_free(fields);
-    return status;
-}
-
-/* The schema's replacement for a missing value. The schema has checked that it is a number if the
- * field needs one. */
-static et_reading fallback(const et_schema_field *field)
-{
-    et_reading value = { .numeric = et_schema_numeric(field), .missing = !field->missing };
-    if (value.missing)
-        return value;
-    value.text = field->missing;
-    value.length = strlen(field->missing);
-    if (value.numeric)
-        et_number_parse(&value.number, value.text, value.length);
-    return value;
-}
-
-static int add_inputs(building *b)
-{
-    et_encoder *self = b->self;
-    int count = et_schema_count(self->schema);
+    if (status)
+        return status;
     self->row.begin = et_arena_array(&self->arena, (size_t)count + 1, sizeof *self->row.begin);
     for (int k = 0; k < 2; k++)
         self->row.reads[k] =
@@ -97,8 +79,17 @@ static int add_inputs(building *b)
     self->inputs = et_arena_array(&self->arena, (size_t)self->row.count, sizeof *self->inputs);
     for (int i = 0; self->inputs && i < count; i++) {
         const et_schema_field *f = et_schema_at(self->schema, i);
+        /* The schema's replacement for a missing value. The schema has checked that it is a number
+         * if the field needs one. */
+        et_reading value = { .numeric = et_schema_numeric(f), .missing = !f->missing };
+        if (f->missing) {
+            value.text = f->missing;
+            value.length = strlen(f->missing);
+        }
+        if (f->missing && value.numeric)
+            et_number_parse(&value.number, value.text, value.length);
         for (int c = self->row.begin[i]; c < self->row.begin[i + 1]; c++)
-            self->inputs[c] = (et_encoder_input){ f, fallback(f) };
+            self->inputs[c] = (et_encoder_input){ f, value };
     }
     return self->inputs ? ET_OK : no_memory(b);
 }
@@ -117,13 +108,6 @@ static et_fitting fitting(building *b, const et_feature_spec *spec)
         et_fitting problem_of = fitting(b, spec);                                                  \
         et_fitting_problem(&problem_of, __VA_ARGS__);                                              \
     } while (0)
-
-/* What to choose in place of a transform that is for other fields. */
-static const char *instead(et_schema_type type)
-{
-    return type == ET_SCHEMA_DISCRETE ? "embed, one-hot or hash"
-                                      : "standardize, quantile, scale or bucketize";
-}
 
 /* A field that a feature may be over; -1, with a problem: it is not there, or of another type. */
 static int find_field(building *b, const et_feature_spec *spec, const char *name)
@@ -149,7 +133,8 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
         (over == ET_OVER_LABELS && f->type == ET_SCHEMA_REAL)) {
         problem(b, spec, "%s does not work on %s fields such as %s: use %s",
                 et_transform_name(spec->type), et_schema_type_name(f->type), name,
-                instead(f->type));
+                f->type == ET_SCHEMA_DISCRETE ? "embed, one-hot or hash"
+                                              : "standardize, quantile, scale or bucketize");
         return -1;
     }
     return position;
@@ -206,29 +191,14 @@ static int put_step(building *b, const et_feature_spec *spec, const et_transform
     return self->arena.failed ? no_memory(b) : ET_OK;
 }
 
-static int add_step(building *b, const et_feature_spec *spec, const int *cells, int count, int at)
-{
-    return put_step(b, spec, &et_transform_rows[spec->type], cells, count, at);
-}
-
-static et_encoder_levels levels_of(et_transform type)
-{
-    switch (type) {
-    case ET_TRANSFORM_EMBED:
-    case ET_TRANSFORM_ONE_HOT:
-        return ET_LEVELS_KNOWN;
-    case ET_TRANSFORM_HASH:
-    case ET_TRANSFORM_CROSS:
-        return ET_LEVELS_HASHED;
-    default:
-        return ET_LEVELS_NONE;
-    }
-}
-
 static void mark(building *b, const et_feature_spec *spec, int position)
 {
     bool target = spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_WEIGHT;
-    const et_encoder_levels levels = levels_of(spec->type);
+    const et_transform type = spec->type;
+    const et_encoder_levels levels =
+        type == ET_TRANSFORM_EMBED || type == ET_TRANSFORM_ONE_HOT ? ET_LEVELS_KNOWN
+        : type == ET_TRANSFORM_HASH || type == ET_TRANSFORM_CROSS  ? ET_LEVELS_HASHED
+                                                                   : ET_LEVELS_NONE;
     b->self->row.reads[target][position] = true;
     if (levels > b->self->levels[position])
         b->self->levels[position] = levels;
@@ -254,7 +224,7 @@ static int add_field(building *b, const et_feature_spec *spec, const char *name)
     mark(b, spec, position);
     for (int i = 0; !status && i < count; i++) {
         cells[i] = begin + i;
-        status = add_step(b, spec, &cells[i], 1, i);
+        status = put_step(b, spec, &et_transform_rows[spec->type], &cells[i], 1, i);
     }
     return status;
 }
@@ -282,7 +252,7 @@ static int add_cross(building *b, const et_feature_spec *spec, const char *const
             sound = false;
         }
     }
-    return sound ? add_step(b, spec, cells, count, 0) : ET_OK;
+    return sound ? put_step(b, spec, &et_transform_rows[spec->type], cells, count, 0) : ET_OK;
 }
 
 /* Adds the steps of a feature and of the features in it. */
@@ -486,8 +456,8 @@ static void add_step_print(const et_encoder *self, const et_encoder_step *s,
     et_checksum_stream_add(stream, numbers, sizeof numbers);
     et_checksum_stream_add(stream, counts, sizeof counts);
     et_checksum_stream_add(stream, f->point, (size_t)f->points * sizeof *f->point);
-    for (int i = 0; f->labels && i < et_dictionary_count(f->labels); i++)
-        add_text(stream, et_dictionary_texts(f->labels)[i]);
+    for (int i = 0; f->labels && i < f->labels->count; i++)
+        add_text(stream, f->labels->texts[i]);
     for (int i = 0; i < f->inputs; i++) {
         const et_encoder_input *in = &self->inputs[f->input[i]];
         const int64_t facts[] = {
@@ -528,22 +498,11 @@ static int find_fingerprint(building *b)
 
 /* ---- making ---- */
 
-static int report(building *b, const et_feature_set *features)
-{
-    const char *source = et_feature_set_source(features);
-    char what[ET_ERROR_TEXT_MAX / 8];
-    snprintf(what, sizeof what, "%.60s%sschema, metadata and features do not match",
-             source ? source : "", source ? ": " : "");
-    return et_problems_report(&b->problems, ET_ECONFIG, what, b->error);
-}
-
 static int build(building *b, const et_schema *schema, const et_feature_set *features)
 {
     et_encoder *self = b->self;
     size_t count = (size_t)et_feature_set_count(features);
-    int status = copy_schema(b, schema);
-    if (!status)
-        status = add_inputs(b);
+    int status = add_inputs(b, schema);
     if (status)
         return status;
     const size_t fields = b->exact ? 2 * count : count;
@@ -589,7 +548,12 @@ static int make(et_encoder **out, const et_schema *schema, const et_metadata *me
     b.self = et_alloc_zero(1, sizeof *b.self);
     if (!b.self)
         return et_alloc_failed(error, sizeof *b.self, "an encoder");
-    int status = build(&b, schema, features), wrong = report(&b, features);
+    const char *source = et_feature_set_source(features);
+    char what[ET_ERROR_TEXT_MAX / 8];
+    snprintf(what, sizeof what, "%.60s%sschema, metadata and features do not match",
+             source ? source : "", source ? ": " : "");
+    int status = build(&b, schema, features);
+    const int wrong = et_problems_report(&b.problems, ET_ECONFIG, what, error);
     if (!status)
         status = wrong;
     if (status) {

@@ -171,11 +171,6 @@ static void fit_scale(et_fitted *fitted, const et_fitting *with)
 
 /* ---- other numbers: log, missing ---- */
 
-static void fit_log(et_fitted *fitted, const et_fitting *with)
-{
-    et_fit_one_column(fitted, with);
-}
-
 static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)f;
@@ -269,13 +264,12 @@ static const char *emit_bucketize(et_emitting *e)
 static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 {
     fitted->labels = entries(with);
-    int n = fitted->labels ? et_dictionary_count(fitted->labels) : 0;
+    int n = fitted->labels ? fitted->labels->count : 0;
     const char **names = et_fit_columns(fitted, with, (int64_t)n + 1);
     if (!fitted->labels || !names)
         return;
     for (int i = 0; i < n; i++)
-        names[i] = et_arena_printf(with->arena, "%s: %s", with->name,
-                                   et_dictionary_texts(fitted->labels)[i]);
+        names[i] = et_arena_printf(with->arena, "%s: %s", with->name, fitted->labels->texts[i]);
     names[n] = et_arena_printf(with->arena, "%s: another", with->name);
 }
 
@@ -300,8 +294,8 @@ static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, 
 static int number_labels(const et_fitted *f, int64_t *keys, int64_t *indices)
 {
     int count = 0;
-    for (int i = 0; i < et_dictionary_count(f->labels); i++) {
-        const char *text = et_dictionary_texts(f->labels)[i];
+    for (int i = 0; i < f->labels->count; i++) {
+        const char *text = f->labels->texts[i];
         et_reading value = { .numeric = true };
         if (!et_number_is(et_number_parse(&value.number, text, strlen(text))) ||
             label_of(f, &value) != i)
@@ -336,7 +330,7 @@ static const char *emit_encoder(const et_emitting *e, const int64_t *keys, const
 static const char *emit_number_labels(et_emitting *e, int64_t unknown)
 {
     const et_fitted *f = e->fitted[0];
-    const size_t room = (size_t)et_dictionary_count(f->labels);
+    const size_t room = (size_t)f->labels->count;
     int64_t *keys = et_alloc(2 * room, sizeof *keys), *indices = keys ? keys + room : NULL;
     int count = keys ? number_labels(f, keys, indices) : 0;
     const char *index = count > 0 ? emit_encoder(e, keys, indices, count, unknown)
@@ -350,7 +344,7 @@ static const char *emit_number_labels(et_emitting *e, int64_t unknown)
 static const char *emit_labels(et_emitting *e, int64_t unknown)
 {
     const et_dictionary *labels = e->fitted[0]->labels;
-    const int count = et_dictionary_count(labels);
+    const int count = labels->count;
     if (!e->text)
         return emit_number_labels(e, unknown);
     int64_t *indices = et_alloc((size_t)count, sizeof *indices);
@@ -358,7 +352,7 @@ static const char *emit_labels(et_emitting *e, int64_t unknown)
         indices[i] = i;
     const char *index = et_onnx_call(e->to, "LabelEncoder", indices ? e->x : NULL);
     et_onnx_use_ml(e->to);
-    et_onnx_set_texts(e->to, "keys_strings", et_dictionary_texts(labels), count);
+    et_onnx_set_texts(e->to, "keys_strings", labels->texts, count);
     et_onnx_set_ints(e->to, "values_int64s", indices, count);
     et_onnx_set_int(e->to, "default_int64", unknown);
     et_free(indices);
@@ -377,7 +371,7 @@ static void fit_embed(et_fitted *fitted, const et_fitting *with)
 {
     et_fit_one_column(fitted, with);
     fitted->labels = entries(with);
-    fitted->cardinality = (fitted->labels ? (int64_t)et_dictionary_count(fitted->labels) : 0) + 2;
+    fitted->cardinality = (fitted->labels ? (int64_t)fitted->labels->count : 0) + 2;
     fitted->unknown = fitted->cardinality - 2;
 }
 
@@ -498,7 +492,7 @@ static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_
     et_date when;
     float *out = to;
     if (value->missing) {
-        memset(to, 0, (size_t)f->width * sizeof *out);
+        clear_columns(f, to);
         return ET_OK;
     }
     if (value->numeric && !et_date_of_seconds(&when, value->number))
@@ -681,21 +675,9 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
     else {
         fitted->labels = entries(with);
         fitted->cardinality = m->entry_count;
-        fitted->column = fitted->labels ? et_dictionary_texts(fitted->labels) : NULL;
+        fitted->column = fitted->labels ? fitted->labels->texts : NULL;
     }
     fitted->width = 1;
-}
-
-/* Standardizes exact values. If they are constant, the deviation is 0 or rounding, and any divisor
- * works. */
-static void fit_values(et_fitted *fitted, const et_fitting *with)
-{
-    const et_column_metadata *m = with->metadata;
-    et_fit_line(fitted, with);
-    if (!with->exact || !m->has_moments || !isfinite(m->mean))
-        return;
-    fitted->offset = m->mean;
-    fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
 }
 
 /* A target with two classes beside other targets: orders its labels as no, yes. */
@@ -718,12 +700,20 @@ static void fit_beside(et_fitted *fitted, const et_fitting *with)
 
 static void fit_target(et_fitted *fitted, const et_fitting *with)
 {
-    if (with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes) {
+    const et_column_metadata *m = with->metadata;
+    const bool classes = with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes;
+    if (classes)
         fit_classes(fitted, with);
-        if (with->spec->field_count > 1 && fitted->column)
-            fit_beside(fitted, with);
-    } else
-        fit_values(fitted, with);
+    else
+        et_fit_line(fitted, with);
+    if (classes && with->spec->field_count > 1 && fitted->column)
+        fit_beside(fitted, with);
+    if (!classes && with->exact && m->has_moments && isfinite(m->mean)) {
+        /* Standardizes exact values. If they are constant, the deviation is 0 or rounding, and any
+         * divisor works. */
+        fitted->offset = m->mean;
+        fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
+    }
     fitted->missing = NAN;
 }
 
@@ -753,11 +743,6 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
 }
 
 /* ---- weight ---- */
-
-static void fit_weight(et_fitted *fitted, const et_fitting *with)
-{
-    et_fit_one_column(fitted, with);
-}
 
 static int apply_weight(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
@@ -798,6 +783,9 @@ static const char *emit_words(et_emitting *e)
 }
 
 /* ---- the table ---- */
+
+#define fit_log    et_fit_one_column
+#define fit_weight et_fit_one_column
 
 /* Lines differ only in what fit sets. */
 #define fit_identity      et_fit_line

@@ -17,13 +17,16 @@
 
 /* Positions of texts in a list, by hash: for looking up the entries of a column. Texts need not be
  * terminated. A dictionary does not change after it is made; the arena owns everything. */
-typedef struct et_dictionary et_dictionary;
+typedef struct et_dictionary {
+    const char **texts; /* [count] */
+    size_t *lengths;    /* [count] */
+    int count;
+    struct et_dictionary_slot *slots; /* internal */
+    uint64_t mask;
+} et_dictionary;
 
 /* Copies texts. Of equal ones the first counts. NULL: no memory. */
 et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int count);
-
-int et_dictionary_count(const et_dictionary *self);
-const char *const *et_dictionary_texts(const et_dictionary *self);
 
 /* -1: it is not there. */
 int et_dictionary_find(const et_dictionary *self, const char *text, size_t length);

@@ -113,18 +113,10 @@ int et_fitted_points_below(const et_fitted *f, double x, bool or_equal)
 /* Open addressing with linear probing over slots of 8 bytes: half of the hash, and the position. At
  * most half of the slots are used, so a search soon meets an empty one. */
 
-typedef struct slot {
+typedef struct et_dictionary_slot {
     uint32_t hash;  /* the upper half; the lower one chooses the slot */
     uint32_t index; /* + 1; 0: empty */
 } slot;
-
-struct et_dictionary {
-    slot *slots; /* [mask + 1] */
-    uint64_t mask;
-    const char **texts; /* [count] */
-    size_t *lengths;    /* [count] */
-    int count;
-};
 
 static slot *find(const et_dictionary *self, const char *text, size_t length, uint32_t *high)
 {
@@ -168,16 +160,6 @@ et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int 
     }
     self->count = count;
     return self;
-}
-
-int et_dictionary_count(const et_dictionary *self)
-{
-    return self->count;
-}
-
-const char *const *et_dictionary_texts(const et_dictionary *self)
-{
-    return self->texts;
 }
 
 int et_dictionary_find(const et_dictionary *self, const char *text, size_t length)

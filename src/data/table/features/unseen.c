@@ -47,17 +47,6 @@ void et_unseen_release(et_unseen *self)
 
 /* ---- counting ---- */
 
-static void note_unknown(et_unseen_column *column, const char *text, size_t length, int64_t row)
-{
-    if (column->unknown++)
-        return;
-    column->first = row;
-    size_t whole = length < sizeof column->value ? length : sizeof column->value - 1;
-    et_utf8_valid(text, whole, &whole);
-    memcpy(column->value, text, whole);
-    column->value[whole] = 0;
-}
-
 static void add_value(et_unseen *self, int field, const et_reading *value, int64_t row)
 {
     et_unseen_column *column = &self->column[field];
@@ -75,8 +64,14 @@ static void add_value(et_unseen *self, int field, const et_reading *value, int64
     if (self->entries[field] < 0)
         return;
     const char *text = et_level_text(value, buffer, &length);
-    if (et_metadata_entry_at(self->metadata, self->entries[field], text, length) < 0)
-        note_unknown(column, text, length, row);
+    if (et_metadata_entry_at(self->metadata, self->entries[field], text, length) >= 0 ||
+        column->unknown++)
+        return;
+    column->first = row;
+    length = length < sizeof column->value ? length : sizeof column->value - 1;
+    et_utf8_valid(text, length, &length);
+    memcpy(column->value, text, length);
+    column->value[length] = 0;
 }
 
 static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
