@@ -247,6 +247,25 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
     return ET_OK;
 }
 
+/* Appends what there is room for; returns the length. */
+static size_t append(et_path *path, size_t at, const char *text, size_t length)
+{
+    length = length < PATH_MAX - at ? length : PATH_MAX - at;
+    memcpy(path->text + at, text, length);
+    path->text[at + length] = '\0';
+    return at + length;
+}
+
+/* A path that was cut may have lost its end, and then its parent is not known. */
+static const char *parent_of(et_path *parent, const char *path)
+{
+    size_t length = (size_t)(et_path_base(path) - path);
+    if (strlen(path) == PATH_MAX)
+        length = PATH_MAX;
+    append(parent, 0, length ? path : ".", length ? length : 1);
+    return parent->text;
+}
+
 /* Removes the temporary files of killed processes that wrote the same path. A lock that is held
  * shows a process of another container, whose number says nothing here. */
 static void sweep(const char *parent, const char *temporary)
@@ -272,6 +291,7 @@ static void sweep(const char *parent, const char *temporary)
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
 {
+    et_path parent;
     struct stat info;
     writer->fd = -1;
     writer->length = 0;
@@ -284,15 +304,17 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
         return ET_EDENIED;
     /* In the directory of path, since a rename cannot leave a file system; with the process'
      * number, so that two processes do not write into one file. */
-    writer->path = et_path_print("%s", path);
-    writer->temporary = et_path_print("%s.tmp.%ld", path, (long)getpid());
+    const size_t length = append(&writer->path, 0, path, strlen(path));
+    append(&writer->temporary, 0, path, length);
+    snprintf(writer->temporary.text + length, sizeof writer->temporary.text - length, ".tmp.%ld",
+             (long)getpid());
     /* One with this name is a leftover of a dead process that had our number. */
     writer->fd = open(writer->temporary.text,
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (writer->fd < 0)
         return et_fail_errno(error, "cannot write %s", path);
     et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
-    sweep(et_path_parent(path).text, writer->temporary.text);
+    sweep(parent_of(&parent, path), writer->temporary.text);
     return ET_OK;
 }
 
@@ -489,12 +511,14 @@ int et_directory_sync(const char *path, et_error *error)
 
 int et_parent_make(const char *path, et_error *error)
 {
-    return et_directory_make(et_path_parent(path).text, error);
+    et_path parent;
+    return et_directory_make(parent_of(&parent, path), error);
 }
 
 int et_parent_sync(const char *path, et_error *error)
 {
-    return et_directory_sync(et_path_parent(path).text, error);
+    et_path parent;
+    return et_directory_sync(parent_of(&parent, path), error);
 }
 
 /* statvfs of path or, if path does not exist yet, of the nearest directory above it. */
@@ -719,24 +743,33 @@ et_path et_path_print(const char *format, ...)
 }
 
 /* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
+static const char *join(et_path *path, const char *directory, const char *name)
+{
+    size_t at = append(path, 0, directory, strlen(directory));
+    if (at && path->text[at - 1] != '/')
+        at = append(path, at, "/", 1);
+    append(path, at, name, strlen(name));
+    return path->text;
+}
+
 et_path et_path_of(const char *directory, const char *name)
 {
-    const bool slash = *directory && directory[strlen(directory) - 1] != '/';
-    return et_path_print("%s%s%s", directory, slash ? "/" : "", name);
+    et_path path;
+    join(&path, directory, name);
+    return path;
 }
 
 char *et_path_join(const char *directory, const char *name)
 {
-    return et_strdup(et_path_of(directory, name).text);
+    et_path path;
+    return et_strdup(join(&path, directory, name));
 }
 
-/* A path that was cut may have lost its end, and then its parent is not known. */
 et_path et_path_parent(const char *path)
 {
-    const int length = (int)(et_path_base(path) - path);
-    if (strlen(path) == PATH_MAX)
-        return et_path_print("%s", path);
-    return et_path_print("%.*s", length ? length : 1, length ? path : ".");
+    et_path parent;
+    parent_of(&parent, path);
+    return parent;
 }
 
 static bool is_up(const char *part, size_t length)
@@ -846,7 +879,8 @@ bool et_file_exists(const char *path)
 
 bool et_file_exists_in(const char *directory, const char *name)
 {
-    return et_file_exists(et_path_of(directory, name).text);
+    et_path path;
+    return et_file_exists(join(&path, directory, name));
 }
 
 bool et_directory_exists(const char *path)

@@ -213,8 +213,8 @@ static int seal_head(struct draft *draft, et_error *error)
 {
     et_strbuf *head = &draft->head;
     /* The format allows spaces after the object for this purpose. */
-    while (!head->failed && head->length % ET_SAFETENSORS_ALIGNMENT != 0)
-        et_strbuf_append_char(head, ' ');
+    const size_t over = head->length % ET_SAFETENSORS_ALIGNMENT;
+    et_strbuf_append_blanks(head, over ? (int)(ET_SAFETENSORS_ALIGNMENT - over) : 0);
     if (head->failed)
         return et_alloc_failed(error, head->length, "the header of a checkpoint");
     /* The value of the first eight bytes: the length of the header with padding, without these

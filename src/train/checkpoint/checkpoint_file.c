@@ -208,8 +208,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
 
 et_path et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
 {
-    return et_path_of(directory,
-                      et_path_print("%s%" PRId64 ET_SAFETENSORS_SUFFIX, prefix, step).text);
+    return et_path_print("%s/%s%" PRId64 ET_SAFETENSORS_SUFFIX, directory, prefix, step);
 }
 
 et_path et_checkpoint_path(const char *model_dir, int64_t step)
