@@ -14,7 +14,8 @@
  *
  *     if (et_persisted_value_open(&kept, logs, "runs/a/logs.json", false, &error) ||
  *         et_persisted_value_write(kept, logs, &error)) ...
- *     seen = et_persisted_value_read(kept);           et_persisted_value_close(kept);
+ *     seen = et_persisted_value_read(kept);
+ *     et_persisted_value_close(kept);
  *     if (et_new_best_commit(new_best, logs, &is_new, &error) ||
  *         et_exports_next_name(exports, &name, &error) || et_exports_clean_up(exports, &error)) ...
  *
