@@ -22,42 +22,6 @@
 /* What its norms add to the variance: PyTorch's default, which no field changes. */
 #define NORM_EPSILON 1e-5f
 
-/* ---- what does not fit ---- */
-
-static int refuse(const char *stack, const char *setting, const char *value, const char *needed,
-                  et_error *error)
-{
-    return et_fail(
-        error, ET_ECONFIG,
-        "task.model.%s%s is %s, but MarianMT of transformers needs %s; use --format onnx "
-        "or ctranslate2, or train another run with task.model.%s%s=%s",
-        stack, setting, value, needed, stack, setting, needed);
-}
-
-static int check_stack(const et_transformer_stack *stack, const char *name, et_error *error)
-{
-    if (stack->norm_first)
-        return refuse(name, "norm_first", "true", "false", error);
-    if (stack->final_norm)
-        return refuse(name, "final_norm", "true", "false", error);
-    if (!et_transformers_activation(stack->activation))
-        return refuse(name, "activation", et_activation_names[stack->activation],
-                      "linear, relu, gelu, tanh, sigmoid, swish or mish", error);
-    return ET_OK;
-}
-
-static int check_model(const et_transformer *model, et_error *error)
-{
-    const et_transformer_stack *encoder = &model->encoder, *decoder = &model->decoder;
-    int status = check_stack(encoder, "encoder.", error);
-    if (!status)
-        status = check_stack(decoder, "decoder.", error);
-    if (!status && encoder->activation != decoder->activation)
-        status = refuse("decoder.", "activation", et_activation_names[decoder->activation],
-                        "that of the encoder", error);
-    return status;
-}
-
 /* ---- weights ---- */
 
 #define SHARED     ET_UNUSED_TABLE
@@ -348,7 +312,7 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
                                       .write = write_weights,
                                       .self = &o,
                                       .vocab_size = o.model.source.count };
-    int status = check_model(&o.model, error);
+    int status = et_foreign_check(&et_foreign_transformers, t->experiment.task, error);
     if (!status)
         status = open_unused(&o, t, error);
     folder.precision = o.precision;

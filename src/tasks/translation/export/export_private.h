@@ -8,6 +8,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/interchange/foreign_settings.h"
 #include "tasks/translation/interchange/tensor_map.h"
 
 int et_translator_export_onnx(const et_translator *t, const char *directory,
@@ -57,9 +58,6 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
 
 /* Whether both sides' tokens have rows of one table. */
 bool et_transformers_shares_table(const et_transformer *model);
-
-/* transformers' word for an activation; NULL: it has none. */
-const char *et_transformers_activation(et_activation activation);
 
 /* The tensors of an export: those of the layers by their names there, and what a format adds. */
 typedef struct et_exported_tensors {

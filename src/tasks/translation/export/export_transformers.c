@@ -1,4 +1,4 @@
-/* Settings become JSON; every name of a field is transformers'. */
+/* Settings become JSON (interchange/foreign_settings.h). */
 #include "tasks/translation/export/export_private.h"
 
 #include <string.h>
@@ -19,19 +19,6 @@ static const char *const texts[] = {
 };
 enum { TARGET_VOCABULARY, CONFIG, GENERATION, SOURCE, TARGET, VOCABULARY, TOKENIZER, TEXTS };
 
-/* "relu" and so on are called the same there. */
-const char *et_transformers_activation(et_activation activation)
-{
-    static const char *const names_of[] = {
-        [ET_ACTIVATION_LINEAR] = "linear",   [ET_ACTIVATION_RELU] = "relu",
-        [ET_ACTIVATION_GELU] = "gelu",       [ET_ACTIVATION_TANH] = "tanh",
-        [ET_ACTIVATION_SIGMOID] = "sigmoid", [ET_ACTIVATION_SWISH] = "swish",
-        [ET_ACTIVATION_MISH] = "mish",
-    };
-    const size_t count = sizeof names_of / sizeof *names_of;
-    return (size_t)activation < count ? names_of[activation] : NULL;
-}
-
 bool et_transformers_shares_table(const et_transformer *model)
 {
     et_assert(model);
@@ -39,88 +26,41 @@ bool et_transformers_shares_table(const et_transformer *model)
 }
 
 /* Of every file: symbols of the target. */
-static void set_symbols(et_value *dict, const et_translator *t)
+static void set_symbols(et_value *dict, const et_foreign_model *m, const et_translator *t)
 {
     const et_vocabulary *v = t->sides.target;
-    et_value_set_int(dict, "decoder_start_token_id", et_vocabulary_start(v));
-    et_value_set_int(dict, "eos_token_id", et_vocabulary_eos(v));
-    et_value_set_int(dict, "pad_token_id",
-                     et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v));
+    et_foreign_write(et_foreign_symbols, m, dict);
     if (et_vocabulary_bos(v) >= 0)
         et_value_set_int(dict, "bos_token_id", et_vocabulary_bos(v));
     if (et_translator_decoder_options(t).beam.force_end)
-        et_value_set_int(dict, "forced_eos_token_id", et_vocabulary_eos(v));
+        et_value_set_int(dict, "forced_eos_token_id", m->eos);
     else
         et_value_set_null(dict, "forced_eos_token_id"); /* a missing one is 0 there */
 }
 
-static int64_t positions_of(const et_transformers_folder *of)
+static void set_config(et_value *dict, const et_foreign_model *m, const et_transformers_folder *of)
 {
-    return of->positions ? of->positions : ET_TRANSFORMERS_POSITIONS;
-}
-
-static void set_stack(et_value *dict, const char *name, const et_transformer_stack *stack,
-                      et_arena *arena)
-{
-    const char *layers = et_arena_printf(arena, "%s_layers", name);
-    const char *heads = et_arena_printf(arena, "%s_attention_heads", name);
-    const char *inner = et_arena_printf(arena, "%s_ffn_dim", name);
-    if (!layers || !heads || !inner)
-        return;
-    et_value_set_int(dict, layers, stack->num_layers);
-    et_value_set_int(dict, heads, stack->num_attention_heads);
-    et_value_set_int(dict, inner, stack->intermediate_size);
-}
-
-static void set_config(et_value *dict, const et_transformers_folder *of, et_arena *arena)
-{
-    const et_translator *t = of->translator;
-    const et_transformer model = et_translator_transformer(t);
-    const et_translation_model *settings =
-        &((const et_translation_options *)t->experiment.task)->model;
-    const char *activation = et_transformers_activation(model.encoder.activation);
     et_value *kinds = et_value_set_list(dict, "architectures");
-    if (kinds)
-        et_value_add_string(kinds, "MarianMTModel");
-    et_value_set_string(dict, "model_type", "marian");
-    et_value_set_bool(dict, "is_encoder_decoder", true);
-    et_value_set_bool(dict, "use_cache", true);
-    et_value_set_int(dict, "vocab_size", of->vocab_size);
-    et_value_set_int(dict, "decoder_vocab_size", model.target.count);
-    et_value_set_int(dict, "d_model", model.width);
-    set_stack(dict, "encoder", &model.encoder, arena);
-    set_stack(dict, "decoder", &model.decoder, arena);
-    et_value_set_string(dict, "activation_function", activation ? activation : "linear");
-    et_value_set_float(dict, "dropout", settings->dropout_rate);
-    et_value_set_float(dict, "attention_dropout", settings->encoder.attention_dropout_rate);
-    et_value_set_float(dict, "activation_dropout", settings->encoder.intermediate_dropout);
-    et_value_set_int(dict, "max_position_embeddings", positions_of(of));
-    et_value_set_bool(dict, "scale_embedding", !model.plain_embeddings);
-    et_value_set_bool(dict, "share_encoder_decoder_embeddings",
-                      of->shares || et_transformers_shares_table(&model));
-    et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
-    et_value_set_bool(dict, "static_position_embeddings", true);
+    et_value_add_string(kinds, "MarianMTModel");
+    et_foreign_write(et_foreign_transformers.both, m, dict);
     et_value_set_string(dict, "torch_dtype", of->precision ? of->precision : "float32");
-    set_symbols(dict, t);
+    set_symbols(dict, m, of->translator);
 }
 
-static void set_generation(et_value *dict, const et_transformers_folder *of)
+static void set_generation(et_value *dict, et_foreign_model *m, const et_transformers_folder *of)
 {
     const et_translator *t = of->translator;
-    const int64_t most = of->longest ? of->longest : positions_of(of);
+    const int64_t most = of->longest ? of->longest : m->positions;
     const et_decoder_options options = et_translator_decoder_options(t);
-    set_symbols(dict, t);
     const bool own = options.max_length > 0 && options.max_length < most;
-    et_value_set_int(dict, "max_length", own ? options.max_length : most);
-    et_value_set_int(dict, "num_beams", options.beam.size);
-    et_value_set_float(dict, "length_penalty", options.beam.alpha);
-    et_value_set_bool(dict, "renormalize_logits", true);
+    m->longest = own ? options.max_length : most;
+    et_value_set_int(m->settings, "beam_size", options.beam.size);
+    et_value_set_float(m->settings, "alpha", options.beam.alpha);
+    set_symbols(dict, m, t);
+    et_foreign_write(et_foreign_transformers.search, m, dict);
     et_value *never = t->choice.never_count ? et_value_set_list(dict, "bad_words_ids") : NULL;
-    for (int i = 0; never && i < t->choice.never_count; i++) {
-        et_value *word = et_value_add_list(never);
-        if (word)
-            et_value_add_int(word, t->choice.never[i]);
-    }
+    for (int i = 0; i < t->choice.never_count; i++)
+        et_value_add_int(et_value_add_list(never), t->choice.never[i]);
     et_value_set_bool(dict, "use_cache", true);
 }
 
@@ -146,21 +86,36 @@ static void set_language(et_value *dict, const char *field, const char *language
         et_value_set_string(dict, field, language);
 }
 
-static void set_tokenizer(et_value *dict, const et_transformers_folder *of)
+static void set_tokenizer(et_value *dict, const et_foreign_model *m, const et_translator *t)
 {
-    const et_translator *t = of->translator;
     const et_vocabulary *v = t->sides.target;
-    const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
     et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
     et_value_set_bool(dict, "separate_vocabs", !shares_table(t));
-    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
-    et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
+    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, (int32_t)m->eos));
+    et_value_set_string(dict, "pad_token", et_vocabulary_token(v, (int32_t)m->pad));
     et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
-    et_value_set_int(dict, "model_max_length", positions_of(of));
+    et_value_set_int(dict, "model_max_length", m->positions);
     const et_translation_vocabulary *punctuation =
         &((const et_translation_options *)t->experiment.task)->vocabulary;
     set_language(dict, "source_lang", punctuation->source_punctuation);
     set_language(dict, "target_lang", punctuation->target_punctuation);
+}
+
+static et_foreign_model model_of(const et_transformers_folder *of, et_arena *arena)
+{
+    const et_translator *t = of->translator;
+    const et_vocabulary *v = t->sides.target;
+    const et_transformer model = et_translator_transformer(t);
+    return (et_foreign_model){
+        .settings = et_foreign_settings(t->experiment.task, arena),
+        .tokens = { of->vocab_size, model.target.count },
+        .eos = et_vocabulary_eos(v),
+        .pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v),
+        .start = et_vocabulary_start(v),
+        .shared = of->shares || et_transformers_shares_table(&model),
+        .tied = !strcmp(model.output.scope, model.target.scope),
+        .positions = of->positions ? of->positions : ET_TRANSFORMERS_POSITIONS,
+    };
 }
 
 static int write_values(const et_transformers_folder *of, int which, const char *path,
@@ -169,19 +124,17 @@ static int write_values(const et_transformers_folder *of, int which, const char 
     const et_translator *t = of->translator;
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
-    if (dict && which == CONFIG)
-        set_config(dict, of, &arena);
-    if (dict && which == GENERATION)
-        set_generation(dict, of);
-    if (dict && which == VOCABULARY)
-        set_tokens(dict, t->sides.source);
-    if (dict && which == TARGET_VOCABULARY)
-        set_tokens(dict, t->sides.target);
-    if (dict && which == TOKENIZER)
-        set_tokenizer(dict, of);
-    int status = dict && !et_value_failed(dict) && !arena.failed
-                     ? et_json_write(path, dict, 2, "\n", error)
-                     : et_alloc_failed(error, 0, "a model to export");
+    et_foreign_model m = model_of(of, &arena);
+    if (which == CONFIG)
+        set_config(dict, &m, of);
+    else if (which == GENERATION)
+        set_generation(dict, &m, of);
+    else if (which == TOKENIZER)
+        set_tokenizer(dict, &m, t);
+    else
+        set_tokens(dict, which == VOCABULARY ? t->sides.source : t->sides.target);
+    int status = arena.failed ? et_alloc_failed(error, 0, "a model to export")
+                              : et_json_write(path, dict, 2, "\n", error);
     et_arena_release(&arena);
     return status;
 }

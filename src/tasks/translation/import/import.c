@@ -32,9 +32,132 @@ static const char data_settings[] =
 
 /* ---- opening ---- */
 
+int et_import_begin_settings(et_import *from, et_error *error)
+{
+    from->settings = et_value_dict(&from->arena);
+    et_value *model = from->facts.settings = et_value_set_dict(from->settings, "model");
+    et_value_set_dict(model, "encoder");
+    et_value_set_dict(model, "decoder");
+    return et_value_failed(model) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+}
+
+/* ---- config.json and generation_config.json: what their tables do not say ---- */
+
+static int check_type(const et_foreign_file *c, et_error *error)
+{
+    const et_value *type = et_value_get(c->values, "model_type");
+    const et_value *narrow = et_value_get(c->values, "quantization_config");
+    if (!type || type->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_EFORMAT, "%s has no model_type", c->name);
+    if (strcmp(type->string, "marian") != 0)
+        return et_foreign_refuse(c, type, "but only models of type marian are supported", error);
+    return narrow ? et_foreign_refuse(c, narrow,
+                                      "but only float32, float16 and bfloat16 are supported", error)
+                  : ET_OK;
+}
+
+static int read_model(const et_foreign_file *c, et_foreign_model *m, et_error *error)
+{
+    m->tokens[ET_SIDE_TARGET] = -1;
+    int status = et_foreign_read(c, et_foreign_transformers.both, m, error);
+    if (m->tokens[ET_SIDE_TARGET] < 0)
+        m->tokens[ET_SIDE_TARGET] = m->tokens[ET_SIDE_SOURCE];
+    et_value_set_bool(m->settings, "tied_embeddings", m->tied);
+    if (!status)
+        status = et_foreign_read(c, et_foreign_symbols, m, error);
+    return status || m->start == m->pad
+               ? status
+               : et_foreign_refuse(c, et_value_get(c->values, "decoder_start_token_id"),
+                                   "but targets must begin with pad_token_id", error);
+}
+
+/* The search must use the model's symbols. A list with one end symbol is this symbol. */
+static int check_symbols(const et_foreign_model *m, const et_foreign_file *search, et_error *error)
+{
+    const struct {
+        const char *field;
+        int64_t is;
+    } symbols[] = { { "eos_token_id", m->eos },
+                    { "pad_token_id", m->pad },
+                    { "decoder_start_token_id", m->pad } };
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        const et_value *v = et_value_get(search->values, symbols[i].field), *one = v;
+        if (v && v->kind == ET_VALUE_LIST && v->count == 1)
+            one = v->first;
+        if (one && one->kind != ET_VALUE_NULL &&
+            (one->kind != ET_VALUE_INT || one->integer != symbols[i].is))
+            return et_foreign_refuse(search, v, "but must be as in " ET_TRANSFORMERS_CONFIG, error);
+    }
+    return ET_OK;
+}
+
+/* Lists of one number each: texts of several tokens cannot be forbidden. Numbers become tokens when
+ * the vocabulary is known. */
+static int read_bad_words(const et_foreign_file *c, et_value *list, et_error *error)
+{
+    const et_value *words = et_foreign_find(&c, "bad_words_ids");
+    if (!words || words->kind == ET_VALUE_NULL)
+        return ET_OK;
+    if (words->kind != ET_VALUE_LIST)
+        return et_foreign_refuse(c, words, "but must be a list of lists", error);
+    for (const et_value *w = words->first; w; w = w->next) {
+        if (w->kind != ET_VALUE_LIST || w->count != 1 || w->first->kind != ET_VALUE_INT)
+            return et_foreign_refuse(c, words, "but only single tokens can be forbidden", error);
+        et_value_add_int(list, w->first->integer);
+    }
+    return ET_OK;
+}
+
+static int read_search(const et_foreign_file *search, et_foreign_model *m, et_error *error)
+{
+    et_value *never = et_value_set_list(m->settings, "suppressed_tokens");
+    int status = check_symbols(m, search, error);
+    if (!status)
+        status = et_foreign_read(search, et_foreign_transformers.search, m, error);
+    if (!status)
+        status = read_bad_words(search, never, error);
+    if (status)
+        return status;
+    /* A number, or null. Older versions of transformers allowed a list; none is published. */
+    const et_value *end = et_foreign_find(&search, "forced_eos_token_id");
+    const bool is = end && end->kind != ET_VALUE_NULL;
+    if (is && (end->kind != ET_VALUE_INT || end->integer != m->eos))
+        return et_foreign_refuse(search, end, "but must be eos_token_id", error);
+    et_value_set_bool(m->settings, "force_end", is);
+    return ET_OK;
+}
+
+static int read_config(et_import *from, et_error *error)
+{
+    et_value *values = NULL, *generation = NULL;
+    int status = et_import_read_json(from, ET_TRANSFORMERS_CONFIG, &values, error);
+    if (!status && et_import_has(from, ET_TRANSFORMERS_GENERATION))
+        status = et_import_read_json(from, ET_TRANSFORMERS_GENERATION, &generation, error);
+    if (!status)
+        status = et_import_begin_settings(from, error);
+    if (status)
+        return status;
+    /* Fields of a search are in generation_config.json; of older models, in config.json. */
+    const et_foreign_file c = { et_import_path(from, ET_TRANSFORMERS_CONFIG), values, NULL };
+    const et_foreign_file search = { et_import_path(from, ET_TRANSFORMERS_GENERATION), generation,
+                                     &c };
+    if (!c.name || !search.name)
+        return et_alloc_failed(error, 0, "settings");
+    status = check_type(&c, error);
+    if (!status)
+        status = et_foreign_read(&c, et_foreign_transformers.read, &from->facts, error);
+    if (!status)
+        status = et_foreign_read(&c, et_foreign_transformers.search_read, &from->facts, error);
+    if (!status && generation)
+        status = et_foreign_read(&search, et_foreign_transformers.search_read, &from->facts, error);
+    if (!status)
+        status = read_model(&c, &from->facts, error);
+    return status ? status : read_search(generation ? &search : &c, &from->facts, error);
+}
+
 static int read_transformers(et_import *from, et_error *error)
 {
-    int status = et_import_read_config(from, error);
+    int status = read_config(from, error);
     if (!status)
         status = et_import_open_weights(from, error);
     if (!status)

@@ -1,6 +1,6 @@
 /* A Marian model as OPUS-MT or Bergamot publishes it (interchange/marian_files.h): decoder.yml, or
  * config*.yml, names the other files and says how the model is searched; the array or item
- * special:model.yml says what the model is. Fields are as in config.json (import_config.c).
+ * special:model.yml says what the model is (interchange/foreign_settings.h).
  *
  * Such a model begins a target with zeros in place of an embedding. Here the first token is one
  * more, whose embedding is zeros and which is never generated. */
@@ -74,7 +74,7 @@ static int make_settings(et_import *from, et_value *values, et_error *error)
 }
 
 /* A folder may also have the settings of other programs; translateLocally reads the usual name. */
-static int import_read_bergamot(et_import *from, et_import_config *c, et_error *error)
+static int import_read_bergamot(et_import *from, et_foreign_file *c, et_error *error)
 {
     const char *name = ET_BERGAMOT_USUAL_CONFIG;
     char *root = realpath(from->folder, NULL);
@@ -94,7 +94,7 @@ static int import_read_bergamot(et_import *from, et_import_config *c, et_error *
     }
     if (!status && et_value_failed(values))
         status = et_alloc_failed(error, 0, "settings");
-    *c = (et_import_config){ name ? et_import_path(from, name) : from->folder, values };
+    *c = (et_foreign_file){ name ? et_import_path(from, name) : from->folder, values, NULL };
     return status || c->name ? status : et_alloc_failed(error, 0, "a path");
 }
 
@@ -177,63 +177,8 @@ static const char *const starts[] = { "<pad>", "<start>", "<etude-start>" };
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
-static const et_import_fixed model_fields[] = {
-    { "layer-normalization", 0, "but only the norms of a Transformer are supported" },
-    { "right-left", 0, "but only targets from left to right are supported" },
-    { "transformer-ffn-depth", 2, "but only feed-forward layers of two products are supported" },
-    { "transformer-no-projection", 0, "but attention needs its projection" },
-    { "transformer-no-bias", 0, "but all projections need a bias" },
-    { "transformer-no-affine", 0, "but norms need a scale and an offset" },
-    { "transformer-train-positions", 0, "but only sinusoidal positions are supported" },
-    { "transformer-train-position-embeddings", 0, "but only sinusoidal positions are supported" },
-    { "transformer-disable-position-embeddings", 0, "but only sinusoidal positions are supported" },
-    { "transformer-pool", 0, "which is not supported" },
-    { "output-omit-bias", 0, "but the output needs its bias" },
-    { "ulr", 0, "which is not supported" },
-    { "lemma-dim-emb", 0, "but vocabularies of factors are not supported" },
-    { "factors-dim-emb", 0, "but vocabularies of factors are not supported" },
-};
-static const et_import_fixed search_fields[] = {
-    { "word-penalty", 0, "which is not supported; set it to 0" },
-    { "int8shift", 0, "but only float32 is supported" },
-    { "int8shiftAll", 0, "but only float32 is supported" },
-    { "int8shiftAlpha", 0, "but only float32 is supported" },
-    { "int8shiftAlphaAll", 0, "but only float32 is supported" },
-};
-
-/* Texts that a field must be; a missing field is the first. */
-static const struct {
-    const char *field, *values[3], *why;
-} texts[] = {
-    { "type", { "transformer" }, "but only models of type transformer are supported" },
-    { "transformer-decoder-autoreg",
-      { "self-attention", "rnn" },
-      "but only self-attention and rnn are supported in the decoder" },
-    { "transformer-preprocess", { "", "d" }, "but only norms after a layer are supported (\"\")" },
-    { "transformer-postprocess",
-      { "dan", "an" },
-      "but only dropout, sum and norm are supported (\"dan\")" },
-    { "transformer-postprocess-emb", { "d", "" }, "but only dropout is supported (\"d\")" },
-    { "transformer-postprocess-top",
-      { "", "d" },
-      "but a norm after the last layer is not supported" },
-};
-
-static int check_texts(const et_import_config *c, et_error *error)
-{
-    for (size_t i = 0; i < COUNT(texts); i++) {
-        const et_value *v = et_value_get(c->values, texts[i].field);
-        bool known = !v || v->kind == ET_VALUE_NULL;
-        for (int k = 0; k < 3 && texts[i].values[k] && !known; k++)
-            known = v->kind == ET_VALUE_STRING && !strcmp(v->string, texts[i].values[k]);
-        if (!known)
-            return et_import_refuse(c, v, texts[i].why, error);
-    }
-    return ET_OK;
-}
-
 /* The cell of a recurrent decoder; others have one in their settings and do not use it. */
-static int read_recurrence(const et_import_config *c, et_value *model, et_error *error)
+static int read_recurrence(const et_foreign_file *c, et_value *model, et_error *error)
 {
     const et_value *kind = et_value_get(c->values, "transformer-decoder-autoreg");
     const et_value *cell = et_value_get(c->values, "dec-cell");
@@ -242,133 +187,44 @@ static int read_recurrence(const et_import_config *c, et_value *model, et_error 
     if (!cell)
         return et_fail(error, ET_ECONFIG, "%s: dec-cell is missing, but must be ssru", c->name);
     if (cell->kind != ET_VALUE_STRING || strcmp(cell->string, "ssru") != 0)
-        return et_import_refuse(c, cell, "but only ssru is supported in the decoder", error);
+        return et_foreign_refuse(c, cell, "but only ssru is supported in the decoder", error);
     et_value_set_string(et_value_get(model, "decoder"), "recurrence", "ssru");
-    return ET_OK;
-}
-
-/* Lists that must be empty, or have one word again and again. */
-static int check_list(const et_import_config *c, const char *field, const char *word,
-                      const char *why, et_error *error)
-{
-    const et_value *list = et_value_get(c->values, field);
-    if (!list || list->kind == ET_VALUE_NULL)
-        return ET_OK;
-    if (list->kind != ET_VALUE_LIST)
-        return et_import_refuse(c, list, why, error);
-    for (const et_value *v = list->first; v; v = v->next)
-        if (!word || v->kind != ET_VALUE_STRING || strcmp(v->string, word) != 0)
-            return et_import_refuse(c, list, why, error);
     return ET_OK;
 }
 
 /* ---- the model ---- */
 
-/* Marian's gelu is x sigmoid(1.702 x), which is another function. */
-static int read_activation(const et_import_config *c, et_value *stack, et_error *error)
+/* The size of a stack's feed-forward layers, where it has its own. */
+static int read_inner(const et_foreign_file *c, const char *setting, const char *own,
+                      et_foreign_model *m, et_error *error)
 {
-    static const char field[] = "transformer-ffn-activation";
-    const et_value *v = et_value_get(c->values, field);
-    const char *name = v && v->kind == ET_VALUE_STRING ? v->string : "swish";
-    if ((v && v->kind != ET_VALUE_STRING) ||
-        (strcmp(name, "swish") != 0 && strcmp(name, "relu") != 0))
-        return et_import_refuse(c, v, "but must be swish or relu", error);
-    et_value_set_string(stack, "activation", name);
-    return ET_OK;
+    const et_value *v = et_value_get(c->values, own);
+    const bool has_own = v && (v->kind != ET_VALUE_INT || v->integer != 0);
+    const et_foreign_row rows[] = { { has_own ? own : "transformer-dim-ffn", setting,
+                                      .kind = ET_FOREIGN_SIZE, .number = ET_TRANSLATION_INNER_MAX },
+                                    { 0 } };
+    return et_foreign_read(c, rows, m, error);
 }
 
-/* depth: of its layers; wide: the size of its feed-forward layers, where it has its own. */
-static int read_stack(const et_import_config *c, et_value *model, const char *name,
-                      const char *depth, const char *wide, et_error *error)
+static int read_model(const et_foreign_file *c, et_foreign_model *m, et_error *error)
 {
-    static const char *const rates[][2] = {
-        { "transformer-dropout", "dropout_rate" },
-        { "transformer-dropout-attention", "attention_dropout_rate" },
-        { "transformer-dropout-ffn", "intermediate_dropout" },
-    };
-    et_value *stack = et_value_set_dict(model, name);
-    const et_value *own = et_value_get(c->values, wide);
-    const bool has_own = own && (own->kind != ET_VALUE_INT || own->integer != 0);
-    int64_t layers = 0, heads = 0, inner = 0;
-    int status = et_import_read_size(c, depth, ET_TRANSLATION_LAYERS_MAX, &layers, error);
+    int status = et_foreign_read(c, et_foreign_marian.both, m, error);
+    if (!status)
+        status = et_foreign_read(c, et_foreign_marian.read, m, error);
     if (!status)
         status =
-            et_import_read_size(c, "transformer-heads", ET_TRANSLATION_HEADS_MAX, &heads, error);
-    if (!status)
-        status = et_import_read_size(c, has_own ? wide : "transformer-dim-ffn",
-                                     ET_TRANSLATION_INNER_MAX, &inner, error);
-    if (!status)
-        status = read_activation(c, stack, error);
-    for (size_t i = 0; i < COUNT(rates) && !status; i++) {
-        double rate = 0;
-        status = et_import_read_rate(c, rates[i][0], i ? 0 : 0.1, &rate, error);
-        et_value_set_float(stack, rates[i][1], rate);
-    }
-    et_value_set_int(stack, "num_layers", layers);
-    et_value_set_int(stack, "num_attention_heads", heads);
-    et_value_set_int(stack, "intermediate_size", inner);
-    et_value_set_bool(stack, "use_bias", true);
-    et_value_set_bool(stack, "norm_first", false);
-    et_value_set_bool(stack, "final_norm", false);
-    et_value_set_float(stack, "norm_epsilon", ET_MARIAN_NORM_EPSILON);
-    return status;
-}
-
-static int read_tables(et_import *from, const et_import_config *c, et_value *model, et_error *error)
-{
-    bool all = false, output = false, sides = false;
-    int status = et_import_read_bool(c, "tied-embeddings-all", false, &all, error);
-    if (!status)
-        status = et_import_read_bool(c, "tied-embeddings", false, &output, error);
-    if (!status)
-        status = et_import_read_bool(c, "tied-embeddings-src", false, &sides, error);
-    from->facts.shared = all || sides;
-    from->facts.tied = all || output;
-    et_value_set_bool(model, "tied_embeddings", from->facts.tied);
-    et_value_set_bool(model, "shared_embeddings", from->facts.shared);
-    return status;
-}
-
-static int read_sizes(const et_import_config *c, et_value *model, et_error *error)
-{
-    int64_t width = 0;
-    int status = et_import_read_count(c, "dim-emb", &width, error);
-    if (!status)
-        status = et_import_check_width(c, "dim-emb", width, error);
+            read_inner(c, "encoder.intermediate_size", "transformer-encoder-dim-ffn", m, error);
     if (!status)
         status =
-            et_import_check_heads(c, "transformer-heads", width, "but must divide dim-emb", error);
-    et_value_set_int(model, "embedding_width", width);
-    et_value_set_float(model, "dropout_rate", 0.1);
-    et_value_set_bool(model, "scale_embeddings", true);
-    et_value_set_string(model, "sinusoids", "tensor2tensor");
-    et_value_set_bool(model, "output_bias", true);
-    et_value_set_bool(model, "shrink_beam", true);
-    return status;
-}
-
-static int read_model(et_import *from, const et_import_config *c, et_value *model, et_error *error)
-{
-    int status = check_texts(c, error);
+            read_inner(c, "decoder.intermediate_size", "transformer-decoder-dim-ffn", m, error);
     if (!status)
-        status = et_import_check_fixed(c, model_fields, COUNT(model_fields), error);
-    if (!status)
-        status = check_list(c, "transformer-tied-layers", NULL, "but layers are not shared", error);
-    if (!status)
-        status =
-            check_list(c, "input-types", "sequence", "but only sequences are supported", error);
-    if (!status)
-        status = read_stack(c, model, "encoder", "enc-depth", "transformer-encoder-dim-ffn", error);
-    if (!status)
-        status = read_stack(c, model, "decoder", "dec-depth", "transformer-decoder-dim-ffn", error);
-    if (!status)
-        status = read_recurrence(c, model, error);
-    if (!status)
-        status = read_sizes(c, model, error);
-    if (!status)
-        status = read_tables(from, c, model, error);
+        status = read_recurrence(c, m->settings, error);
     if (status)
         return status;
+    m->shared = m->all_tied || m->only_shared;
+    m->tied = m->all_tied || m->only_tied;
+    et_value_set_bool(m->settings, "tied_embeddings", m->tied);
+    et_value_set_bool(m->settings, "shared_embeddings", m->shared);
     /* Tokens of each side, and the one that begins a target. */
     const et_value *sizes = et_value_get(c->values, "dim-vocabs");
     if (!sizes || sizes->kind != ET_VALUE_LIST || sizes->count != ET_SIDES)
@@ -376,8 +232,8 @@ static int read_model(et_import *from, const et_import_config *c, et_value *mode
     int side = 0;
     for (const et_value *v = sizes->first; v; v = v->next) {
         if (v->kind != ET_VALUE_INT || v->integer < 2 || v->integer >= INT32_MAX)
-            return et_import_refuse(c, sizes, "but must be counts of at least 2", error);
-        from->facts.tokens[side++] = v->integer + 1;
+            return et_foreign_refuse(c, sizes, "but must be counts of at least 2", error);
+        m->tokens[side++] = v->integer + 1;
     }
     return ET_OK;
 }
@@ -391,26 +247,27 @@ static bool is_name(const char *name)
 }
 
 /* Number `index` of a list of `count` files, whose names have one of two endings. */
-static int find_file(const et_import_config *c, const char *field, size_t count, size_t index,
+static int find_file(const et_foreign_file *c, const char *field, size_t count, size_t index,
                      const char *const endings[2], const char **name, et_error *error)
 {
     const et_value *list = et_value_get(c->values, field);
     if (!list || list->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EFORMAT, "%s has no list %s", c->name, field);
     if (list->count != count)
-        return et_import_refuse(
+        return et_foreign_refuse(
             c, list, count == 1 ? "but must be one model" : "but must be two files", error);
     const et_value *v = list->first;
     while (index--)
         v = v->next;
     if (v->kind != ET_VALUE_STRING || !is_name(v->string))
-        return et_import_refuse(c, list, "but must name files beside the settings", error);
+        return et_foreign_refuse(c, list, "but must name files beside the settings", error);
     if (!et_path_ends(v->string, endings[0]) && !et_path_ends(v->string, endings[1]))
-        return et_import_refuse(c, list,
-                                count == 1 ? "but only .npz, in float32 or float16, and .bin are "
-                                             "supported"
-                                           : "but only vocabularies in .yml and .spm are supported",
-                                error);
+        return et_foreign_refuse(c, list,
+                                 count == 1
+                                     ? "but only .npz, in float32 or float16, and .bin are "
+                                       "supported"
+                                     : "but only vocabularies in .yml and .spm are supported",
+                                 error);
     *name = v->string;
     return ET_OK;
 }
@@ -429,7 +286,7 @@ static int open_npz(et_import *from, const char *name, et_npz **npz, et_error *e
 }
 
 /* The model's settings, a text with zeros behind it. */
-static int read_settings(et_import *from, const char *text, size_t length, et_import_config *c,
+static int read_settings(et_import *from, const char *text, size_t length, et_foreign_file *c,
                          et_error *error)
 {
     et_value *values = NULL;
@@ -446,7 +303,7 @@ static int read_settings(et_import *from, const char *text, size_t length, et_im
     return status;
 }
 
-static int read_array(et_import *from, const et_npz *npz, et_import_config *c, et_error *error)
+static int read_array(et_import *from, const et_npz *npz, et_foreign_file *c, et_error *error)
 {
     const et_npz_array *array = et_npz_find(npz, ET_MARIAN_SETTINGS);
     if (!array)
@@ -461,10 +318,10 @@ static int read_array(et_import *from, const et_npz *npz, et_import_config *c, e
     return status ? status : read_settings(from, text, array->bytes, c, error);
 }
 
-static int read_npz(et_import *from, const char *name, et_value *model, et_error *error)
+static int read_npz(et_import *from, const char *name, et_error *error)
 {
     et_npz *npz;
-    et_import_config c = { et_import_path(from, name), NULL };
+    et_foreign_file c = { et_import_path(from, name), NULL, NULL };
     if (!c.name)
         return et_alloc_failed(error, 0, "a path");
     int status = open_npz(from, name, &npz, error);
@@ -472,7 +329,7 @@ static int read_npz(et_import *from, const char *name, et_value *model, et_error
         return status;
     status = read_array(from, npz, &c, error);
     if (!status)
-        status = read_model(from, &c, model, error);
+        status = read_model(&c, &from->facts, error);
     if (status) {
         et_npz_close(npz);
         return status;
@@ -480,17 +337,17 @@ static int read_npz(et_import *from, const char *name, et_value *model, et_error
     return et_weights_file_take_npz(&from->weights, npz, et_import_path(from, name), error);
 }
 
-static int read_binary(et_import *from, const char *name, et_value *model, et_error *error)
+static int read_binary(et_import *from, const char *name, et_error *error)
 {
     et_marian_model *binary;
     const char *text = NULL;
     size_t length = 0;
-    et_import_config c = { et_import_path(from, name), NULL };
+    et_foreign_file c = { et_import_path(from, name), NULL, NULL };
     int status = import_open_binary(from, name, &binary, &text, &length, error);
     if (!status)
         status = read_settings(from, text, length, &c, error);
     if (!status)
-        status = read_model(from, &c, model, error);
+        status = read_model(&c, &from->facts, error);
     if (status) {
         et_marian_model_close(binary);
         return status;
@@ -538,14 +395,15 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
 }
 
 /* The end is any number in Marian's list. */
-static int read_symbols(et_import *from, const et_import_config *decoder, et_value *model,
-                        et_error *error)
+static int read_symbols(et_import *from, const et_foreign_file *decoder, et_error *error)
 {
     const et_value *target = from->tokens[ET_SIDE_TARGET];
     const et_value *eos = et_value_get(target, "</s>"), *unk = et_value_get(target, "<unk>");
-    et_value *never = et_value_set_list(model, "suppressed_tokens");
-    bool allowed = false;
-    int status = et_import_read_bool(decoder, "allow-unk", false, &allowed, error);
+    et_value *never = et_value_set_list(from->facts.settings, "suppressed_tokens");
+    const et_value *allowed = et_value_get(decoder->values, "allow-unk");
+    int status = ET_OK;
+    if (allowed && allowed->kind != ET_VALUE_NULL && allowed->kind != ET_VALUE_BOOL)
+        status = et_foreign_refuse(decoder, allowed, "but must be true or false", error);
     if (!status && (!eos || eos->kind != ET_VALUE_INT))
         status = et_fail(error, ET_EFORMAT, "%s: the target's vocabulary has no token </s>",
                          from->folder);
@@ -554,17 +412,17 @@ static int read_symbols(et_import *from, const et_import_config *decoder, et_val
     from->facts.eos = eos->integer;
     from->facts.pad = from->facts.tokens[ET_SIDE_TARGET] - 1;
     et_value_add_int(never, from->facts.pad);
-    if (!allowed && unk && unk->kind == ET_VALUE_INT)
+    if (!(allowed && allowed->kind == ET_VALUE_BOOL && allowed->boolean) && unk &&
+        unk->kind == ET_VALUE_INT)
         et_value_add_int(never, unk->integer);
     return ET_OK;
 }
 
-static int read_search(const et_import_config *c, et_value *model, et_error *error)
+static int read_search(const et_foreign_file *c, et_foreign_model *m, et_error *error)
 {
-    int status = et_import_check_fixed(c, search_fields, COUNT(search_fields), error);
+    int status = et_foreign_read(c, et_foreign_marian.search_read, m, error);
     if (!status)
-        status =
-            check_list(c, "output-approx-knn", NULL, "which is not supported; remove it", error);
+        status = et_foreign_read(c, et_foreign_marian.search, m, error);
     double factor = 0;
     const et_value *longest = et_value_get(c->values, ET_MARIAN_LENGTH_FACTOR);
     if (!status && longest && longest->kind != ET_VALUE_NULL) {
@@ -572,17 +430,15 @@ static int read_search(const et_import_config *c, et_value *model, et_error *err
         if (status)
             return et_fail_while(error, status, "%s", c->name);
         if (!(factor > 0 && factor <= ET_TRANSLATION_FACTOR_MAX))
-            return et_import_refuse(c, longest, "but must be above 0, and at most 100", error);
+            return et_foreign_refuse(c, longest, "but must be above 0, and at most 100", error);
     }
-    et_value_set_float(model, "decode_length_factor", factor);
-    const et_import_field beams = { c, et_value_get(c->values, "beam-size") };
-    const et_import_field power = { c, et_value_get(c->values, "normalize") };
-    return status ? status : et_import_read_search(beams, power, 0, model, error);
+    et_value_set_float(m->settings, "decode_length_factor", factor);
+    return status;
 }
 
 /* A list of a file and numbers, or whether its checksum is compared; the numbers of a binary one
  * are in the file. */
-static int read_shortlist(et_import *from, const et_import_config *c, et_error *error)
+static int read_shortlist(et_import *from, const et_foreign_file *c, et_error *error)
 {
     const et_value *list = et_value_get(c->values, "shortlist");
     if (!list || list->kind == ET_VALUE_NULL || (list->kind == ET_VALUE_LIST && !list->count))
@@ -590,7 +446,7 @@ static int read_shortlist(et_import *from, const et_import_config *c, et_error *
     const et_value *file = list->kind == ET_VALUE_LIST ? list->first : NULL;
     if (!file || file->kind != ET_VALUE_STRING || !is_name(file->string) ||
         !et_path_ends(file->string, ET_MARIAN_BINARY))
-        return et_import_refuse(
+        return et_foreign_refuse(
             c, list,
             "but only a binary shortlist beside the settings (.bin) is supported; remove it",
             error);
@@ -606,8 +462,9 @@ static int read_shortlist(et_import *from, const et_import_config *c, et_error *
     return status;
 }
 
-static int read_files(et_import *from, const et_import_config *c, et_value *model, et_error *error)
+static int read_files(et_import *from, const et_foreign_file *c, et_error *error)
 {
+    et_value *model = from->facts.settings;
     static const char *const of_models[2] = { ET_MARIAN_NPZ, ET_MARIAN_BINARY };
     static const char *const of_vocabularies[2] = { ET_MARIAN_VOCABULARY, ET_MARIAN_PIECES };
     const char *weights = NULL, *names[ET_SIDES] = { NULL };
@@ -615,11 +472,11 @@ static int read_files(et_import *from, const et_import_config *c, et_value *mode
     for (size_t side = 0; side < ET_SIDES && !status; side++)
         status = find_file(c, "vocabs", ET_SIDES, side, of_vocabularies, &names[side], error);
     if (!status)
-        status = read_search(c, model, error);
+        status = read_search(c, &from->facts, error);
     if (status)
         return status;
-    status = et_path_ends(weights, ET_MARIAN_BINARY) ? read_binary(from, weights, model, error)
-                                                     : read_npz(from, weights, model, error);
+    status = et_path_ends(weights, ET_MARIAN_BINARY) ? read_binary(from, weights, error)
+                                                     : read_npz(from, weights, error);
     for (int side = 0; side < ET_SIDES && !status; side++)
         status = read_tokens(from, side, names, error);
     if (!status && from->root) {
@@ -637,7 +494,7 @@ static int read_files(et_import *from, const et_import_config *c, et_value *mode
 int et_import_read_marian(et_import *from, et_error *error)
 {
     et_assert(from->marian);
-    et_import_config c = { et_import_path(from, ET_MARIAN_DECODER), NULL };
+    et_foreign_file c = { et_import_path(from, ET_MARIAN_DECODER), NULL, NULL };
     et_value *values = NULL;
     int status = ET_OK;
     if (et_import_has(from, ET_MARIAN_DECODER)) {
@@ -648,10 +505,8 @@ int et_import_read_marian(et_import *from, et_error *error)
     }
     if (status)
         return status;
-    from->settings = et_value_dict(&from->arena);
-    et_value *model = et_value_set_dict(from->settings, "model");
-    if (!c.name || !model)
-        return et_alloc_failed(error, 0, "settings");
-    status = read_files(from, &c, model, error);
-    return status ? status : read_symbols(from, &c, model, error);
+    status = c.name ? et_import_begin_settings(from, error) : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = read_files(from, &c, error);
+    return status ? status : read_symbols(from, &c, error);
 }

@@ -17,58 +17,8 @@
 #include "formats/numpy/npz.h"
 #include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
+#include "tasks/translation/interchange/foreign_settings.h"
 #include "tasks/translation/interchange/tensor_map.h"
-#include "tasks/translation/settings/vocabularies.h"
-
-/* ---- import_fields.c: fields of another program's settings ---- */
-
-/* A file of settings, a dict. */
-typedef struct et_import_config {
-    const char *name; /* in messages */
-    const et_value *values;
-} et_import_config;
-
-/* A field that may be in one of several files. */
-typedef struct et_import_field {
-    const et_import_config *of;
-    const et_value *value; /* NULL: not there */
-} et_import_field;
-
-/* A field that must have a value; a missing field has it. number: also of a truth value, 0 or 1. */
-typedef struct et_import_fixed {
-    const char *field;
-    double number;
-    const char *why; /* "but ...": what is missing here, or the cure */
-} et_import_fixed;
-
-/* ET_ECONFIG: "config.json: FIELD is VALUE, WHY" */
-int et_import_refuse(const et_import_config *c, const et_value *value, const char *why,
-                     et_error *error);
-int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows, size_t count,
-                          et_error *error);
-
-/* A number of 0 to INT32_MAX, which must be there. */
-int et_import_read_count(const et_import_config *c, const char *field, int64_t *out,
-                         et_error *error);
-/* The same, of 1 to most. */
-int et_import_read_size(const et_import_config *c, const char *field, int64_t most, int64_t *out,
-                        et_error *error);
-/* otherwise: what a missing field, or null, means. */
-int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,
-                        et_error *error);
-/* From 0 to 1. */
-int et_import_read_rate(const et_import_config *c, const char *field, double otherwise, double *out,
-                        et_error *error);
-
-/* The width of the model, and whether it can be split into heads. */
-int et_import_check_width(const et_import_config *c, const char *field, int64_t width,
-                          et_error *error);
-int et_import_check_heads(const et_import_config *c, const char *field, int64_t width,
-                          const char *why, et_error *error);
-
-/* The search, all optional. beams: 1 to 64; alpha: a power of lengths, 0 to 10. */
-int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
-                          et_value *model, et_error *error);
 
 /* ---- weights_file.c ---- */
 
@@ -125,18 +75,10 @@ int et_weights_file_refuse(const et_weights_file *file, const char *name, const 
 
 /* ---- the folder ---- */
 
-/* What config.json says in addition to the settings. */
-typedef struct et_import_facts {
-    int64_t tokens[ET_SIDES];   /* rows of the two tables */
-    int64_t eos, pad;           /* numbers of the symbols */
-    bool shared, tied;          /* source and target have one table; the target's is the output's */
-    int64_t positions, longest; /* max_position_embeddings, max_length; 0: not given */
-} et_import_facts;
-
 struct et_import {
     const char *folder; /* all lives in arena but the vocabularies */
     et_arena arena;
-    et_import_facts facts;
+    et_foreign_model facts; /* its settings are the group "model" of the next */
     et_value *settings;
     char *vocabulary[ET_SIDES]; /* owned */
     size_t vocabulary_length[ET_SIDES];
@@ -154,6 +96,9 @@ struct et_import {
     const char *kept_name[3];     /* the files that say more of tokens, each read once */
     et_value *kept[3];
 };
+
+/* import.c: empty settings, with the stacks of the model. */
+int et_import_begin_settings(et_import *from, et_error *error);
 
 /* import_files.c. Opens the archive, if folder is one. */
 int et_import_open_files(et_import *from, et_error *error);
@@ -190,12 +135,9 @@ void et_import_set_pair(et_value *settings, const char *source, const char *targ
 typedef struct et_import_reading {
     et_weights_file *file;
     et_params *params;
-    const et_import_facts *facts;
+    const et_foreign_model *facts;
     const et_transformer *model;
 } et_import_reading;
-
-/* import_config.c: facts and settings. */
-int et_import_read_config(et_import *from, et_error *error);
 
 /* import_vocabulary.c */
 int et_import_read_vocabularies(et_import *from, et_error *error);

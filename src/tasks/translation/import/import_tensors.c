@@ -157,7 +157,7 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
 }
 
 /* Whether there is a shared table although each side has its own table. */
-static bool import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
+static bool import_passes_shared(const et_foreign_model *facts, const et_weights_file *file)
 {
     et_shape shape;
     return !facts->shared && et_weights_file_find(file, ET_UNUSED_TABLE, &shape) &&
@@ -253,7 +253,7 @@ static int read_marian_bias(const et_import_reading *r, const char *scope, et_er
     return status;
 }
 
-static int read_marian_tables(const et_import_reading *r, const et_import_facts *facts,
+static int read_marian_tables(const et_import_reading *r, const et_foreign_model *facts,
                               const et_transformer *model, et_error *error)
 {
     int status;
@@ -348,7 +348,7 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
  * of sharing, and one more that is not used. */
 static int compare_tables(et_import *from, et_error *error)
 {
-    et_import_facts *facts = &from->facts;
+    et_foreign_model *facts = &from->facts;
     et_shape encoder, decoder;
     const float *values;
     if (!facts->shared || facts->tied ||
@@ -382,7 +382,7 @@ int et_import_compare_tables(et_import *from, et_error *error)
 
 static int read_tables(et_import_reading *r, et_error *error)
 {
-    const et_import_facts *facts = r->facts;
+    const et_foreign_model *facts = r->facts;
     const bool passes = import_passes_shared(facts, r->file);
     const char *output = facts->tied ? OF_OUTPUT : NULL;
     const table all[] = {

@@ -591,7 +591,7 @@ static int find_symbol(const et_value *json, const char *symbol, int64_t expecte
 static int read_list(et_import *from, int side, const symbols *s, vocabulary_list *list,
                      et_error *error)
 {
-    const et_import_facts *facts = &from->facts;
+    const et_foreign_model *facts = &from->facts;
     const char *path = et_import_path(from, from->lists[side]);
     const char *by = from->marian ? from->lists[ET_SIDE_TARGET] : ET_TRANSFORMERS_CONFIG;
     const et_value *json = from->tokens[side];
