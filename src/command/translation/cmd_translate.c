@@ -45,7 +45,6 @@
 #include "command/translation/translation_commands.h"
 #include "data/text/sentences.h"
 #include "engine/comm/together.h"
-#include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/documents/document.h"
 

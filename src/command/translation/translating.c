@@ -13,7 +13,6 @@
 #include "command/translation/lines.h"
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/decoder.h"
-#include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "train/ranks/compare.h"
 

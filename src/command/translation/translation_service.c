@@ -12,7 +12,6 @@
 #include "data/text/punctuation.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/glossary.h"
-#include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/settings/translation_kind.h"

@@ -254,26 +254,6 @@ static int read_tested(overlap *o, et_error *error)
     return status;
 }
 
-static int compare(overlap *o, const et_translation_input *training, et_error *error)
-{
-    const int64_t limit = o->texts->train_data->limit;
-    /* Several texts, and texts with tags, may have several directions. */
-    int status = training->count != 1 || is_tagged(&training->texts[0].paths)
-                     ? ET_OK
-                     : read_text(o, &training->texts[0].paths, see_profile, 0, PROFILED, error);
-    if (!status)
-        status = read_tested(o, error);
-    for (size_t i = 0; i < training->count && !status; i++) {
-        const et_corpus_paths *paths = &training->texts[i].paths;
-        status = read_text(o, paths, see_training, 0, limit || o->pairs ? limit : COMPARED, error);
-        if (!status && o->texts->training)
-            tell_equal(o, paths, true);
-    }
-    for (int i = 0; i < o->texts->tested_count && !status; i++)
-        tell_seen(o, i);
-    return status;
-}
-
 /* The training files of an evaluated model, if they exist and are not large. */
 static bool find_training(et_translation_input *training, const et_translation_data *data)
 {
@@ -306,7 +286,22 @@ int et_translation_tell_overlap(const et_overlap_texts *texts, et_error *error)
     if (!training)
         training = find_training(&own, texts->train_data) ? &own : &none;
     /* A file that cannot be read ends the warnings; whoever needs the file says so. */
-    int status = compare(&o, training, &unread);
+    const int64_t limit = o.texts->train_data->limit;
+    /* Several texts, and texts with tags, may have several directions. */
+    int status = training->count != 1 || is_tagged(&training->texts[0].paths)
+                     ? ET_OK
+                     : read_text(&o, &training->texts[0].paths, see_profile, 0, PROFILED, &unread);
+    if (!status)
+        status = read_tested(&o, &unread);
+    for (size_t i = 0; i < training->count && !status; i++) {
+        const et_corpus_paths *paths = &training->texts[i].paths;
+        status =
+            read_text(&o, paths, see_training, 0, limit || o.pairs ? limit : COMPARED, &unread);
+        if (!status && o.texts->training)
+            tell_equal(&o, paths, true);
+    }
+    for (int i = 0; i < o.texts->tested_count && !status; i++)
+        tell_seen(&o, i);
     status = status == ET_ENOMEM ? et_fail(error, status, "%s", unread.text) : ET_OK;
     et_translation_input_close(&own);
     et_free(o.of);

@@ -1,5 +1,5 @@
-/* The translation task, for its own files: translation_task.c (the class and its model),
- * translation_setup.c (data), setup_vocabulary.c, translation_validate.c (searches, scores). */
+/* The translation task, for its own files: translation_task.c (the class, its model and
+ * its data), setup_vocabulary.c, translation_validate.c (searches, scores). */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 
@@ -62,13 +62,9 @@ typedef struct et_translation_task {
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
                            et_error *error);
 
-/* translation_setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
-int et_translation_open_files(et_translation_task *task, et_error *error);
 int et_translation_open_vocabularies(et_translation_task *task, et_error *error);
-int et_translation_open_training(et_translation_task *task, et_error *error);
-int et_translation_open_validation(et_translation_task *task, et_error *error);
 
-/* setup_vocabulary.c: warns of a side whose vocabulary fits its text badly, for example the other
+/* Warns of a side whose vocabulary fits its text badly, for example the other
  * side's vocabulary. */
 int et_translation_check_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                   et_error *error);
@@ -78,30 +74,15 @@ int et_translation_check_unknowns(const et_translation_task *task, const et_enco
 int et_translation_check_tags(const et_translation_task *task, const et_encoded *encoded,
                               const char *name, et_error *error);
 
-/* translation_setup.c: batches of the opened data. part NULL: all of them. */
-int et_translation_validation(const et_translation_task *task, const et_scored *scored,
-                              const et_translation_data *data, const et_input_context *part,
-                              et_source **out, et_error *error);
-/* Each step of a search examines twice the beam's size in tokens. */
+/* translation_validate.c. Each step of a search examines twice the beam's size in tokens. */
 int et_translation_check_beam(const et_translation_task *task, et_error *error);
-
-int et_translation_build_inputs(et_task *self, const et_data_config *params,
-                                const et_input_context *part, et_source **out, et_error *error);
-void et_translation_close_inputs(et_translation_task *task);
 void et_translation_close_scored(et_scored *scored);
-/* The text of a number, and the pair in it; NULL: no pair has it. */
-const et_scored *et_translation_scored(const et_translation_task *task, int64_t number,
-                                       int64_t *pair);
 
-/* translation_setup.c: prints, for each validation text, the numbers of pairs and of shortened
+/* translation_task.c. Prints, for each validation text, the numbers of pairs and of shortened
  * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
-/* translation_setup.c: tokens in the softmax of an update: the target's vocabulary if none are
- * drawn. */
-int64_t et_translation_sampled(const et_translation_task *task);
-
-/* translation_validate.c: methods. */
+/* translation_validate.c. Methods. */
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
                                   et_error *error);
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,

@@ -53,6 +53,18 @@ static et_translation_task *downcast(et_task *self)
 
 /* ---- searching ---- */
 
+int et_translation_check_beam(const et_translation_task *task, et_error *error)
+{
+    const int64_t beam = task->options.model.beam_size;
+    const int32_t tokens = et_vocabulary_size(task->sides.target);
+    if (2 * beam <= tokens)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.beam_size: %lld is more than half of the %d tokens in the "
+                   "vocabulary; choose at most %d",
+                   (long long)beam, (int)tokens, (int)tokens / 2);
+}
+
 /* Two positions: the decoder has its own table and does not use the transformer's. The decoder is
  * made at the first search and kept; it reads the store's weights again, because they change. */
 static int make_decoder(et_translation_task *task, bool embedded, et_error *error)
@@ -270,6 +282,23 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
     return status;
 }
 
+/* The text of a number, and the pair in it; NULL: no pair has it. */
+static const et_scored *find_scored(const et_translation_task *task, int64_t number, int64_t *pair)
+{
+    const et_validation *v = &task->validation;
+    const et_scored *found = NULL;
+    for (int i = 0; i < v->count && !found; i++)
+        if (number >= v->scored[i].first &&
+            number - v->scored[i].first < v->scored[i].encoded->pairs)
+            found = &v->scored[i];
+    for (const et_other_inputs *o = task->others; o && !found; o = o->next)
+        if (o->scored.encoded && number >= o->scored.first &&
+            number - o->scored.first < o->scored.encoded->pairs)
+            found = &o->scored;
+    *pair = found ? number - found->first : -1;
+    return found;
+}
+
 /* The whole source of a pair, which the batch may have shortened. If the batch is not from
  * validation, the source stays as the batch has it. */
 static int whole_source(const et_translation_task *task, int64_t number,
@@ -277,7 +306,7 @@ static int whole_source(const et_translation_task *task, int64_t number,
 {
     int64_t pair;
     const et_decoder_sentence own = *sentence;
-    const et_scored *scored = et_translation_scored(task, number, &pair);
+    const et_scored *scored = find_scored(task, number, &pair);
     if (!scored || et_encoded_source_length(scored->encoded, pair) < own.length)
         return ET_OK;
     int status = translation_source(scored->encoded, pair, sentence, arena, error);
@@ -395,6 +424,15 @@ int et_translation_aggregate(et_task *self, et_value *state, const et_value *ste
 #define LOGGED_MAX 20
 
 /* Accepts any state of opening: missing members are NULL. */
+void et_translation_close_scored(et_scored *scored)
+{
+    for (int64_t i = 0; scored->references && i < scored->encoded->pairs; i++)
+        et_free(scored->references[i]);
+    et_free(scored->references);
+    scored->references = NULL;
+}
+
+/* Accepts any state of opening: missing members are NULL. */
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
@@ -411,10 +449,12 @@ static int log_perplexity(et_value *logs, et_error *error)
     double nll;
     if (!et_value_get(logs, ET_LOGGED_OF_VALIDATION "nll"))
         return ET_OK;
-    int status = et_value_read_float(logs, ET_LOGGED_OF_VALIDATION "nll", &nll, error);
-    if (!status && !et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll)))
-        status = et_alloc_failed(error, 0, "a log");
-    return status;
+    int status;
+    if ((status = et_value_read_float(logs, ET_LOGGED_OF_VALIDATION "nll", &nll, error)))
+        return status;
+    return et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll))
+               ? ET_OK
+               : et_alloc_failed(error, 0, "a log");
 }
 
 /* ---- pairs of a state ---- */
@@ -495,7 +535,7 @@ static int find_pairs(const et_translation_task *task, all_translated *all, et_a
     int status = ET_OK;
     for (int64_t i = 0; !status && i < all->count; i++) {
         translated *one = &all->pairs[i];
-        one->scored = et_translation_scored(task, one->number, &one->pair);
+        one->scored = find_scored(task, one->number, &one->pair);
         if (!one->scored)
             return et_fail(error, ET_EDATA,
                            "pair %lld of a validation's state is not in the task's validation "
@@ -586,34 +626,30 @@ static int open_scores(scores *s, const et_translation_options *options, et_erro
     et_chrf_options chrf = ET_CHRF_OPTIONS_INIT;
     bleu.tokens = options->score_tokenize ? ET_BLEU_TOKENS_NONE : ET_BLEU_TOKENS_13A;
     bleu.lowercase = chrf.lowercase = options->score_lowercase;
-    int status = et_bleu_new(&s->bleu, &bleu, error);
-    if (!status)
-        status = et_bleu_new(&s->model_garden, &garden, error);
-    if (!status)
-        status = et_chrf_new(&s->chrf, &chrf, error);
-    return status;
+    int status;
+    if ((status = et_bleu_new(&s->bleu, &bleu, error)) ||
+        (status = et_bleu_new(&s->model_garden, &garden, error)))
+        return status;
+    return et_chrf_new(&s->chrf, &chrf, error);
 }
 
 /* Each score reads the pair separately, because their tokens differ. */
 static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
 {
-    int status = et_score_add(s->bleu, hypothesis, reference, error);
-    if (!status)
-        status = et_score_add(s->model_garden, hypothesis, reference, error);
-    if (!status)
-        status = et_score_add(s->chrf, hypothesis, reference, error);
-    return status;
+    int status;
+    if ((status = et_score_add(s->bleu, hypothesis, reference, error)) ||
+        (status = et_score_add(s->model_garden, hypothesis, reference, error)))
+        return status;
+    return et_score_add(s->chrf, hypothesis, reference, error);
 }
 
 static int log_scores(const scores *s, et_value *logs, et_error *error)
 {
     et_score_result bleu, garden, chrf;
-    int status = et_score_value(s->bleu, &bleu, error);
-    if (!status)
-        status = et_score_value(s->model_garden, &garden, error);
-    if (!status)
-        status = et_score_value(s->chrf, &chrf, error);
-    if (status)
+    int status;
+    if ((status = et_score_value(s->bleu, &bleu, error)) ||
+        (status = et_score_value(s->model_garden, &garden, error)) ||
+        (status = et_score_value(s->chrf, &chrf, error)))
         return status;
     et_value_set_float(logs, ET_TRANSLATION_BLEU, bleu.score);
     et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
@@ -743,13 +779,9 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
     scores s = { NULL, NULL, NULL };
     /* An interruption leaves results half filled; the run throws them away. */
     int status = log_perplexity(results, error);
-    if (!status)
-        status = translate(task, aggregated_logs, &all, &arena, error);
-    if (!status)
-        status = open_scores(&s, &task->options, error);
-    if (!status)
-        status = score_all(task, &all, &s, &text, &table, error);
-    if (!status)
+    if (!status && !(status = translate(task, aggregated_logs, &all, &arena, error)) &&
+        !(status = open_scores(&s, &task->options, error)) &&
+        !(status = score_all(task, &all, &s, &text, &table, error)))
         status = log_scores(&s, results, error);
     if (!status) {
         task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;

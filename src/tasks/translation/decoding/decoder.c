@@ -398,10 +398,9 @@ static int run_queue(et_decoder *decoder, queue *q, et_error *error)
     const int most = et_team_most(decoder->device->threads);
     const int threads = omp_get_max_threads() < most ? omp_get_max_threads() : most;
     q->searches = q->running = q->count < threads ? (int)q->count : threads;
-    int status = grow(decoder, q->order, q->count, error);
-    if (!status)
-        status = prepare(decoder, q->searches, error);
-    if (status)
+    int status;
+    if ((status = grow(decoder, q->order, q->count, error)) ||
+        (status = prepare(decoder, q->searches, error)))
         return status;
     run_searches(decoder, q);
     et_assert(q->status || q->done == q->count);

@@ -46,9 +46,6 @@ int et_glossary_find(const et_glossary *glossary, const char *text, size_t lengt
 /* Whether a text has the target of a term, as whole words and in the same case. */
 int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *error);
 
-/* Whether the text of a token, or of a word's begin, would continue a word that ends before it. */
-bool et_glossary_continues(const char *text);
-
 /* The path that it was read from, for messages. */
 const char *et_glossary_path(const et_glossary *glossary);
 

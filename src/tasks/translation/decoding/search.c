@@ -246,11 +246,8 @@ static int search_model_init(et_search_model *model, const et_decoder_model *of,
     encode.packed_by = packed_by ? packed_by->encode : NULL;
     decode.packed_by = packed_by ? packed_by->decode : NULL;
     int status = make_caches(model, error);
-    if (!status)
-        status = make_model_inputs(model, error);
-    if (!status)
-        status = make_encoder(model, of->params, device, &encode, error);
-    if (!status)
+    if (!status && !(status = make_model_inputs(model, error)) &&
+        !(status = make_encoder(model, of->params, device, &encode, error)))
         status = make_decoder(model, of->params, device, best, &decode, error);
     if (!status)
         bind_decoder(model, rows);
@@ -496,9 +493,7 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
     search->count = 1 + options->other_count;
     search->models = et_alloc_zero((size_t)search->count, sizeof *search->models);
     int status = search->models ? ET_OK : et_alloc_failed(error, 0, "decoding");
-    if (!status)
-        status = make_inputs(search, error);
-    if (!status)
+    if (!status && !(status = make_inputs(search, error)))
         status = make_models(search, models, device, packed_by, error);
     if (status)
         et_search_free(search);

@@ -17,12 +17,13 @@
  *   (2) the caller owns each result; on failure there are none;
  *   (3) after open nothing in the model directory is read again, so a run that continues there
  *       changes nothing here. */
-#include <etude/translator.h>
-
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include <etude/hypotheses.h>
 #include <etude/log.h>
+#include <etude/translator.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -34,307 +35,14 @@
 #include "data/text/vocabulary/vocabulary.h"
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/long_lines.h"
-#include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "train/checkpoint/checkpoint.h"
-
-/* Checks of the options of decoding. */
-
-/* Comparisons are such that a NaN fails them. */
-static int translator_check_decoding(const et_decoding_options *o, et_error *error)
-{
-    const bool filters = o->top_k || o->top_p > 0 || o->temperature > 0;
-    if (o->results < 0 || o->results > ET_BEAM_SIZE_MAX)
-        return et_fail(error, ET_ECONFIG, "%d results per line: give 1 to %d (0 means 1)",
-                       o->results, ET_BEAM_SIZE_MAX);
-    if (o->top_k < 0)
-        return et_fail(error, ET_ECONFIG, "top_k %lld: give at least 1, or 0 for all tokens",
-                       (long long)o->top_k);
-    if (!(o->top_p >= 0 && o->top_p <= 1))
-        return et_fail(error, ET_ECONFIG, "top_p %.15g: give a number up to 1, or 0 for all tokens",
-                       o->top_p);
-    if (!(o->temperature >= 0 && o->temperature <= 1000))
-        return et_fail(error, ET_ECONFIG, "temperature %g: give a number up to 1000 (0 means 1)",
-                       o->temperature);
-    if (!(o->noise >= 0 && o->noise <= 1000))
-        return et_fail(error, ET_ECONFIG, "noise %g: give a number from 0 to 1000", o->noise);
-    if (o->alignments < -1)
-        return et_fail(error, ET_ECONFIG,
-                       "alignments %d: give a layer from 1, -1 for the last layer, or 0 for none",
-                       o->alignments);
-    if (o->terms && o->sampling)
-        return et_fail(error, ET_ECONFIG,
-                       "terms and sampling: only a search can keep terms; leave out sampling");
-    if (filters && !o->sampling)
-        return et_fail(error, ET_ECONFIG,
-                       "top_k, top_p and temperature need sampling: set it as well");
-    return ET_OK;
-}
-
-static const et_translation_options *settings_of(const et_translator *t)
-{
-    return t->experiment.task;
-}
-
-/* Finds the ids of tokens, in the translator's arena; *ids is NULL if no tokens are given. */
-static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
-                       const int32_t **ids, int *count, et_error *error)
-{
-    size_t given = 0;
-    while (tokens && tokens[given])
-        given++;
-    int32_t *found = tokens ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
-    if (tokens && !given)
-        return et_fail(error, ET_ECONFIG, "%s: the list is empty; use NULL", option);
-    if (tokens && !found)
-        return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
-    int status = ET_OK;
-    for (size_t i = 0; i < given && !status; i++)
-        status = et_vocabularies_find_token(t->sides.target, option, tokens[i], &found[i], error);
-    *ids = found;
-    *count = (int)given;
-    return status;
-}
-
-static int find_suppressed(et_translator *t, et_error *error)
-{
-    const et_strings *tokens = &settings_of(t)->model.suppressed_tokens;
-    int32_t *ids = et_arena_array(&t->arena, tokens->count + 1, sizeof *ids);
-    if (!ids)
-        return et_alloc_failed(error, tokens->count * sizeof *ids, "a list of tokens");
-    t->choice.never = ids;
-    t->choice.never_count = (int)tokens->count;
-    return et_vocabularies_find_suppressed(t->sides.target, tokens, ids, error);
-}
-
-/* Finds the language tags of the source vocabulary, and checks the tag of the options. */
-static int find_tags(et_translator *t, et_error *error)
-{
-    const char *tag = t->options.tag ? et_arena_strdup(&t->arena, t->options.tag) : NULL;
-    const et_vocabulary *source = t->sides.source;
-    et_strbuf list = ET_STRBUF_INIT;
-    int32_t found = -1;
-    const int32_t count = et_language_tags_list(source, &list);
-    t->tags = count ? et_arena_strdup(&t->arena, et_strbuf_text(&list)) : NULL;
-    const bool failed = et_language_tags_read(&t->language_tags, source, &t->arena) ||
-                        list.failed || (count && !t->tags) || (t->options.tag && !tag);
-    t->options.tag = tag;
-    et_strbuf_release(&list);
-    if (failed)
-        return et_alloc_failed(error, 0, "a list of languages");
-    if (tag && t->decoding.alignments)
-        return et_fail(error, ET_ECONFIG,
-                       "tag \"%.100s\" cannot be combined with alignments; write the tag in front "
-                       "of each line",
-                       tag);
-    if (!tag || !et_vocabularies_find_token(source, "tag", tag, &found, NULL))
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "tag \"%.100s\" is not a token of the source vocabulary%s%s",
-                   tag, t->tags ? "; it has " : ", which has no language tags",
-                   t->tags ? t->tags : "");
-}
-
-/* What of decoding is the vocabulary's. */
-static int resolve_decoding(et_translator *t, et_error *error)
-{
-    const et_decoding_options *o = &t->decoding;
-    t->choice = (et_choice_options){ .sampling = o->sampling,
-                                     .top_k = o->top_k,
-                                     .top_p = o->top_p,
-                                     .temperature = o->temperature,
-                                     .noise = o->noise,
-                                     .seed = o->seed,
-                                     .weights = t->weights,
-                                     .model_count = 1 + t->other_count };
-    int status = find_tags(t, error);
-    if (!status)
-        status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
-    if (!status)
-        status = find_suppressed(t, error);
-    if (!status)
-        status = et_translator_join_suppressed(t, error);
-    return status
-               ? status
-               : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
-}
-
-/* Options that are not given come from the run. Each step examines twice the beam's size in tokens,
- * so the beam is at most half the vocabulary. */
-static int make_decoder(et_translator *t, et_error *error)
-{
-    int status = et_translator_join_members(t, error);
-    if (!status)
-        status = resolve_decoding(t, error);
-    if (status)
-        return status;
-    et_decoder_options options = et_translator_decoder_options(t);
-    const int beam = options.beam.size;
-    const int64_t layers = settings_of(t)->model.decoder.num_layers;
-    if (t->decoding.alignments > layers)
-        return et_fail(error, ET_ECONFIG,
-                       "alignments of layer %d: the decoder has only %lld layers",
-                       t->decoding.alignments, (long long)layers);
-    if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->sides.target))
-        return et_fail(error, ET_ECONFIG, "beam size %d: give at most half the vocabulary, %d",
-                       beam, et_vocabulary_size(t->sides.target) / 2);
-    if (options.beam.results > beam)
-        return et_fail(error, ET_ECONFIG,
-                       "%d results per line: more than the beam size, %d; raise the beam size",
-                       options.beam.results, beam);
-    status = et_translator_make_decoder(&t->decoder, t, &options, error);
-    return status ? status : et_translator_open_terms(t, error);
-}
-
-/* Borrows settings, vocabulary and weights of another translator, which are only read from then on.
- * The decoder is this translator's own, and so is the device, for its thread. */
-static int open_shared(et_translator *t, const et_translator *from, et_error *error)
-{
-    t->experiment = from->experiment;
-    t->sides = from->sides;
-    t->vocabularies = from->vocabularies;
-    t->params = from->params;
-    t->unused = from->unused;
-    t->unused_length = from->unused_length;
-    t->lexicon = from->lexicon;
-    t->step = from->step;
-    t->identity = from->identity;
-    t->live_weights = from->live_weights;
-    t->checkpoint = et_strdup(from->checkpoint);
-    t->act = from->act;
-    t->int8 = from->int8;
-    int status = t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
-    if (!status && t->options.precision)
-        status = et_translator_resolve_precision(t, t->options.precision, error);
-    if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
-        status = et_fail(error, ET_ECONFIG,
-                         "precision bfloat16: the translator that shares its weights has another "
-                         "precision; open it with bfloat16, too");
-    if (!status && t->int8 != from->int8)
-        status = et_fail(error, ET_ECONFIG,
-                         "precision int8: all translators that share weights must use it, or none");
-    if (!status && !t->device)
-        status = et_device_open(&t->device, error);
-    return status ? status : make_decoder(t, error);
-}
-
-/* The limits of the run's settings also apply to a caller's options. The comparisons are such that
- * NaN fails. precision is checked when the model is opened. */
-static int check_options(bool model, const et_translator_options *o, et_error *error)
-{
-    if (!model && !o->shares)
-        return et_fail(error, ET_ECONFIG, "the directory of the run is NULL: name one");
-    if (o->shares && (model || o->checkpoint || o->live_weights))
-        return et_fail(
-            error, ET_ECONFIG,
-            "a translator that shares weights must not set directory, checkpoint or live_weights");
-    if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
-        return et_fail(error, ET_ECONFIG, "beam size %d: give 1 to %d, or 0 for that of the run",
-                       o->beam_size, ET_BEAM_SIZE_MAX);
-    if (!(o->alpha >= 0 && o->alpha <= ET_TRANSLATION_ALPHA_MAX))
-        return et_fail(error, ET_ECONFIG,
-                       "alpha %g: give a number up to %g, or 0 for that of the run; to switch it "
-                       "off set no_length_penalty",
-                       o->alpha, ET_TRANSLATION_ALPHA_MAX);
-    if (o->shortlist && o->no_shortlist)
-        return et_fail(error, ET_ECONFIG, "shortlist and no_shortlist: set only one of them");
-    if (o->alpha > 0 && o->no_length_penalty)
-        return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: set only one of them",
-                       o->alpha);
-    if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "max length %lld: give 1 to %d, or 0 for the rule of the run",
-                       (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
-    if (o->sentences < 0 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "sentences: %d decoded together; give 1 to %d, or 0 for 32", o->sentences,
-                       ET_TRANSLATOR_SENTENCES_MAX);
-    int status = et_translator_check_members(o, error);
-    if (!status && o->decoding)
-        status = translator_check_decoding(o->decoding, error);
-    return status;
-}
-
-/* close accepts a translator in any state of opening. artifact: NULL if it shares another's.
- * device: NULL to make one. */
-static int open_translator(et_translator **out, const et_artifact *artifact, et_device *device,
-                           const et_translator_options *options, et_error *error)
-{
-    static const et_translator_options defaults = { 0 };
-    int status = et_thread_check_stack(error);
-    if (!status)
-        status = check_options(artifact != NULL, options ? options : &defaults, error);
-    if (status)
-        return status;
-    et_translator *t = et_alloc_zero(1, sizeof *t);
-    if (!t)
-        return et_alloc_failed(error, sizeof *t, "a translator");
-    t->options = options ? *options : defaults;
-    t->device = device;
-    t->borrows_device = device != NULL;
-    t->live_weights = t->options.live_weights;
-    if (t->options.decoding)
-        t->decoding = *t->options.decoding;
-    t->first_line = 1;
-    status = artifact ? et_translator_open_model(t, artifact, error)
-                      : open_shared(t, t->options.shares, error);
-    if (artifact && !status)
-        status = make_decoder(t, error);
-    if (status)
-        et_translator_close(t);
-    else
-        *out = t;
-    return status;
-}
-
-int et_translator_open(et_translator **out, const char *model_dir,
-                       const et_translator_options *options, et_error *error)
-{
-    et_artifact artifact = { .name = NULL };
-    *out = NULL;
-    int status = model_dir ? et_import_open_artifact(&artifact, model_dir, error) : ET_OK;
-    if (!status)
-        status = open_translator(out, model_dir ? &artifact : NULL, NULL, options, error);
-    et_artifact_close(&artifact);
-    return status;
-}
-
-int et_translator_open_memory(et_translator **out, const void *bytes, size_t length,
-                              const et_translator_options *options, et_error *error)
-{
-    et_artifact artifact;
-    *out = NULL;
-    int status = et_artifact_open_memory(&artifact, bytes, length, error);
-    if (!status)
-        status = open_translator(out, &artifact, NULL, options, error);
-    et_artifact_close(&artifact);
-    return status;
-}
-
-/* The decoder reads parameters and device, so it goes before them. */
-void et_translator_close(et_translator *t)
-{
-    if (!t)
-        return;
-    et_aligner_free(t->aligner);
-    et_decoder_free(t->decoder);
-    et_decoder_free(t->embedded_decoder);
-    et_translator_close_terms(t);
-    if (!t->borrows_device)
-        et_device_close(t->device);
-    if (!t->options.shares) {
-        et_params_free(t->params);
-        et_free(t->unused);
-        et_lexicon_close(t->lexicon);
-    }
-    et_vocabularies_close(&t->own);
-    et_free(t->checkpoint);
-    et_arena_release(&t->arena);
-    et_free(t);
-}
 
 void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn, void *payload)
 {
@@ -350,6 +58,11 @@ void et_translator_set_first_line(et_translator *t, size_t number)
 void et_translator_set_line_numbers(et_translator *t, const size_t *numbers)
 {
     t->numbers = numbers;
+}
+
+et_device *et_translator_device(et_translator *t)
+{
+    return t->device;
 }
 
 /* Borrowed until close. */
@@ -418,7 +131,7 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     return ET_OK;
 }
 
-/* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
+/* length 1 is only EOS: a line without a token, which translator_decode skips. */
 static int encode_line(et_translator *t, const char *line, size_t number,
                        et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
                        et_error *error)
@@ -450,7 +163,7 @@ static int encode_line(et_translator *t, const char *line, size_t number,
 }
 
 /* The vocabulary would take any bytes and make unknowns of them. */
-int et_translator_check_line(const char *line, size_t number, et_error *error)
+static int translator_check_line(const char *line, size_t number, et_error *error)
 {
     size_t valid;
     if (!line)
@@ -468,7 +181,7 @@ static int check_lines(const et_translator *t, const char *const *lines, size_t 
 {
     int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = et_translator_check_line(lines[i], et_translator_line_number(t, i), error);
+        status = translator_check_line(lines[i], et_translator_line_number(t, i), error);
     return status;
 }
 
@@ -492,8 +205,8 @@ static int encode_pieces(et_translator *t, const et_long_lines *cut, et_decoder_
     return status;
 }
 
-int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
-                         et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+static int translator_encode(et_translator *t, const char *const *lines, size_t count,
+                             et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
     et_assert(arena && (lines || !count));
     const et_long_lines whole = { .pieces = lines, .count = count };
@@ -536,8 +249,25 @@ static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentenc
     return status;
 }
 
-int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                         et_arena *arena, et_error *error)
+/* Hypotheses of a line with terms, at least: a smaller beam has no room for likely words beside
+ * those of the terms. */
+#define BEAM_LEAST 8
+
+/* Once. */
+static int make_terms_decoder(et_translator *t, et_error *error)
+{
+    et_decoder_options options = et_translator_decoder_options(t);
+    const int most = et_vocabulary_size(t->sides.target) / 2;
+    options.beam.phrases = true;
+    if (options.beam.size < BEAM_LEAST)
+        options.beam.size = most < BEAM_LEAST ? most : BEAM_LEAST;
+    return t->terms_decoder ? ET_OK
+                            : et_translator_make_decoder(&t->terms_decoder, t, &options, error);
+}
+
+/* Fills in the results of sentences with a word; others have none. */
+static int translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                             et_arena *arena, et_error *error)
 {
     bool plain = false, terms = false;
     et_assert(sentences || count == 0);
@@ -551,17 +281,36 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
     if (plain || !terms)
         status = decode_some(t, t->decoder, sentences, count, false, arena, error);
     if (!status && terms)
-        status = et_translator_make_terms_decoder(t, error);
+        status = make_terms_decoder(t, error);
     if (!status && terms)
         status = decode_some(t, t->terms_decoder, sentences, count, true, arena, error);
     return status || !terms ? status : et_translator_check_terms(t, sentences, count, error);
 }
 
-int et_translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                                  et_arena *arena, et_error *error)
+/* Once. ET_ECONFIG: an ensemble, or options that need text. */
+static int make_embedded_decoder(et_translator *t, et_error *error)
+{
+    const char *what = t->other_count           ? "an ensemble, whose models embed differently"
+                       : t->decoding.alignments ? "alignments, which need words"
+                       : t->decoding.terms      ? "terms, which need words"
+                                                : NULL;
+    if (what)
+        return et_fail(error, ET_ECONFIG,
+                       "embedded sources: the translator has %s; open one without", what);
+    if (t->embedded_decoder)
+        return ET_OK;
+    const et_decoder_options options = et_translator_decoder_options(t);
+    et_transformer model = et_translator_transformer(t);
+    model.embedded = true;
+    return et_decoder_new(&t->embedded_decoder, t->params, t->device, &model, &options, error);
+}
+
+/* The same of sentences with a row; others have none. */
+static int translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences,
+                                      size_t count, et_arena *arena, et_error *error)
 {
     et_assert(arena && (sentences || !count));
-    int status = et_translator_make_embedded_decoder(t, error);
+    int status = make_embedded_decoder(t, error);
     t->lines = count;
     t->done_lines = 0;
     for (size_t i = 0; i < count; i++)
@@ -590,20 +339,6 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
     return ET_OK;
 }
 
-/* See translator_device.h: for commands. */
-et_device *et_translator_device(et_translator *t)
-{
-    return t->device;
-}
-
-int et_translator_open_beside(et_translator **out, const et_translator_options *options,
-                              et_error *error)
-{
-    *out = NULL;
-    et_assert(options->shares);
-    return open_translator(out, NULL, options->shares->device, options, error);
-}
-
 /* Spans of a profile: the translator's work other than decoding. */
 static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
 static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
@@ -620,7 +355,7 @@ static int translate_pieces(et_translator *t, const et_long_lines *cut, char **r
     int status = encode_pieces(t, cut, sentences, arena, error);
     et_track_end(track);
     if (!status)
-        status = et_translator_decode(t, sentences, cut->count, arena, error);
+        status = translator_decode(t, sentences, cut->count, arena, error);
     et_track_begin(track, &detokenize_activity, -1);
     if (!status)
         status = detokenize(t, sentences, cut->count, results, error);
@@ -641,9 +376,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (count)
         memset(results, 0, count * sizeof *results);
     int status = et_thread_check_stack(error);
-    if (!status)
-        status = check_lines(t, lines, count, error);
-    if (!status)
+    if (!status && !(status = check_lines(t, lines, count, error)))
         status = et_long_lines_cut(&cut, t, lines, count, &arena, error);
     if (!status && cut.count > count) {
         pieces = et_alloc_zero(cut.count, sizeof *pieces);
@@ -670,4 +403,373 @@ void et_translator_free_results(char **results, size_t count)
         et_free(results[i]);
         results[i] = NULL;
     }
+}
+
+/* Several results of a line or of an embedded source, and scores of given targets. All results of a
+ * call are in one arena: sentences, the decoder's results, texts.
+ *
+ * A target is scored by the decoder's own steps, each with the given token instead of a chosen one,
+ * with as many targets together as sentences and the same caches. */
+
+/* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
+struct et_hypotheses {
+    et_arena arena;
+    size_t lines;
+    size_t *begin; /* [lines + 1] */
+    et_hypothesis *items;
+};
+
+static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_result *result,
+                     const et_vocabulary *vocabulary, et_strbuf *text, et_error *error)
+{
+    et_strbuf_reset(text);
+    int status = et_vocabulary_decode(vocabulary, result->ids, (size_t)result->count, text, error);
+    *item = (et_hypothesis){ .text = et_arena_strdup(&h->arena, et_strbuf_text(text)),
+                             .ids = result->ids,
+                             .id_count = result->count,
+                             .tokens = result->length,
+                             .score = (double)result->score,
+                             .log_probability = (double)result->log_p };
+    if (!status && (text->failed || !item->text))
+        status = et_alloc_failed(error, text->length, "a translation");
+    return status;
+}
+
+static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
+                      const et_vocabulary *vocabulary, et_error *error)
+{
+    static const et_decoder_result none = { 0 };
+    et_strbuf text = ET_STRBUF_INIT;
+    /* A line that was not decoded has one result, and it is empty. */
+    h->begin[0] = 0;
+    for (size_t i = 0; i < h->lines; i++)
+        h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
+    h->items = et_arena_array(&h->arena, h->begin[h->lines], sizeof *h->items);
+    int status =
+        h->items ? ET_OK : et_alloc_failed(error, h->begin[h->lines] * sizeof *h->items, "results");
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && !status; at++)
+            status = fill_item(h, &h->items[at],
+                               sentences[i].count ? &sentences[i].results[at - h->begin[i]] : &none,
+                               vocabulary, &text, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
+                 et_error *error)
+{
+    const size_t most = h->begin[h->lines];
+    et_align_pair *pairs = et_arena_array(&h->arena, most, sizeof *pairs), *next = pairs;
+    const et_transformer model = et_translator_transformer(t);
+    const int layer = t->decoding.alignments;
+    int status = t->aligner
+                     ? ET_OK
+                     : et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
+                                      (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
+    if (!status && !pairs)
+        status = et_alloc_failed(error, most * sizeof *pairs, "alignments");
+    /* A line that was not decoded has no words. */
+    int64_t listed = 0;
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++)
+            pairs[listed++] = (et_align_pair){ .source = sentences[i].source,
+                                               .length = sentences[i].length,
+                                               .target = h->items[at].ids,
+                                               .count = h->items[at].id_count };
+    if (!status)
+        status =
+            et_aligner_run_on_ranks(t->aligner, t->options.comm, pairs, listed, &h->arena, error);
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++, next++) {
+            h->items[at].alignment = next->found.items;
+            h->items[at].alignment_count = next->found.count;
+            h->items[at].source_words = next->found.source_words;
+        }
+    return status;
+}
+
+/* Begins every call: allocates its results and the sentences. */
+static int begin(et_hypotheses **out, et_decoder_sentence **sentences, size_t lines,
+                 et_error *error)
+{
+    int status = et_thread_check_stack(error);
+    et_hypotheses *h = status ? NULL : et_alloc_zero(1, sizeof *h);
+    *out = NULL;
+    if (status)
+        return status;
+    if (h) {
+        h->lines = lines;
+        h->begin = et_arena_array(&h->arena, lines + 1, sizeof *h->begin);
+        *sentences = et_arena_array(&h->arena, lines, sizeof **sentences);
+    }
+    if (!h || !h->begin || !*sentences) {
+        et_hypotheses_free(h);
+        return et_alloc_failed(error, lines * sizeof **sentences, "sentences");
+    }
+    *out = h;
+    return ET_OK;
+}
+
+static int begin_lines(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
+                       const char *const *lines, size_t count, et_error *error)
+{
+    *out = NULL;
+    if (count && !lines)
+        return et_fail(error, ET_EDATA, "%zu lines to translate, but the array is NULL", count);
+    int status = begin(out, sentences, count, error);
+    t->lines = count;
+    return status ? status : translator_encode(t, lines, count, *sentences, &(*out)->arena, error);
+}
+
+static int end(et_hypotheses **out, int status)
+{
+    if (status) {
+        et_hypotheses_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+int et_translator_search(et_translator *t, const char *const *lines, size_t count,
+                         et_hypotheses **out, et_error *error)
+{
+    et_decoder_sentence *sentences = NULL;
+    int status = begin_lines(out, &sentences, t, lines, count, error);
+    if (!status && !(status = translator_decode(t, sentences, count, &(*out)->arena, error)))
+        status = fill_items(*out, sentences, t->sides.target, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
+    return end(out, status);
+}
+
+/* ---- scoring ---- */
+
+static int encode_target(const et_translator *t, const char *target, size_t number,
+                         et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
+                         et_error *error)
+{
+    int status = translator_check_line(target, number, error);
+    if (!status)
+        status = et_sides_encode(&t->sides, true, target, strlen(target), tokens, error);
+    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
+        status = et_fail(error, ET_EDATA, "line %zu: %zu tokens, more than %d", number,
+                         tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
+    if (status)
+        return et_fail_while(error, status, "targets");
+    int32_t *ids = et_arena_array(arena, tokens->count + 1, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, (tokens->count + 1) * sizeof *ids, "a target");
+    if (tokens->count)
+        memcpy(ids, tokens->ids, tokens->count * sizeof *ids);
+    ids[tokens->count] = et_vocabulary_eos(t->sides.target);
+    sentence->forced = ids;
+    sentence->forced_length = (int)tokens->count + 1;
+    return ET_OK;
+}
+
+/* *longest: of all targets. */
+static int encode_targets(const et_translator *t, const char *const *targets, size_t count,
+                          et_decoder_sentence *sentences, int *longest, et_arena *arena,
+                          et_error *error)
+{
+    et_tokens tokens = ET_TOKENS_INIT;
+    int status = ET_OK;
+    *longest = 1;
+    if (count && !targets)
+        return et_fail(error, ET_EDATA, "%zu lines to score, but the array of targets is NULL",
+                       count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = encode_target(t, targets[i], et_translator_line_number(t, i), &sentences[i],
+                               &tokens, arena, error);
+        if (!status && sentences[i].forced_length > *longest)
+            *longest = sentences[i].forced_length;
+    }
+    et_tokens_release(&tokens);
+    return status;
+}
+
+typedef struct scoring {
+    const et_translator *translator;
+    size_t count;
+} scoring;
+
+static bool tell_forced(void *payload, int64_t done)
+{
+    const scoring *s = payload;
+    return s->translator->progress(s->translator->payload, (size_t)done, s->count);
+}
+
+/* Uses its own decoder, because its caches are as long as this call's targets. Lines without a word
+ * are scored like all others. */
+static int force(et_translator *t, et_decoder_sentence *sentences, size_t count, int longest,
+                 et_arena *arena, et_error *error)
+{
+    et_decoder *decoder;
+    scoring s = { t, count };
+    et_decoder_options options = et_translator_decoder_options(t);
+    options.beam = (et_beam_options){ .size = 1,
+                                      .alpha = options.beam.alpha,
+                                      .eos = options.beam.eos,
+                                      .by_length = options.beam.by_length };
+    options.lexicon = NULL;
+    options.choice = (et_choice_options){ .weights = options.choice.weights,
+                                          .model_count = options.choice.model_count };
+    options.forced = true;
+    options.max_length = longest;
+    int status = et_translator_make_decoder(&decoder, t, &options, error);
+    if (status)
+        return status;
+    status = et_decoder_run_on_ranks(decoder, t->options.comm, sentences, (int64_t)count, arena,
+                                     t->progress ? tell_forced : NULL, &s, error);
+    et_decoder_free(decoder);
+    return status;
+}
+
+int et_translator_score(et_translator *t, const char *const *lines, const char *const *targets,
+                        size_t count, et_hypotheses **out, et_error *error)
+{
+    et_decoder_sentence *sentences = NULL;
+    int longest = 1;
+    int status = begin_lines(out, &sentences, t, lines, count, error);
+    if (!status &&
+        !(status = encode_targets(t, targets, count, sentences, &longest, &(*out)->arena, error)) &&
+        !(status = force(t, sentences, count, longest, &(*out)->arena, error)))
+        status = fill_items(*out, sentences, t->sides.target, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
+    /* The text as it was given, not as the vocabulary writes it. */
+    for (size_t i = 0; i < count && !status; i++) {
+        (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);
+        if (!(*out)->items[i].text)
+            status = et_alloc_failed(error, strlen(targets[i]), "a target");
+    }
+    return end(out, status);
+}
+
+/* ---- embedded sources ---- */
+
+static int check_rows(const et_embedded *source, size_t number, int64_t width, et_error *error)
+{
+    if (source->count && source->width != width)
+        return et_fail(error, ET_EDATA,
+                       "source %zu: rows of %lld numbers, but the model's embedding has %lld",
+                       number, (long long)source->width, (long long)width);
+    if (source->count < 0 || source->count > ET_TRANSLATION_SOURCE_MAX ||
+        (source->count && !source->rows))
+        return et_fail(error, ET_EDATA, "source %zu: %lld rows%s; give at most %d", number,
+                       (long long)source->count, source->rows ? "" : ", which are NULL",
+                       ET_TRANSLATION_SOURCE_MAX);
+    for (int64_t i = 0; i < source->count * width; i++)
+        if ((!source->mask || source->mask[i / width]) && !isfinite(source->rows[i]))
+            return et_fail(error, ET_EDATA, "source %zu, row %lld: %g is not finite", number,
+                           (long long)(i / width), (double)source->rows[i]);
+    return ET_OK;
+}
+
+/* Rows that the mask leaves, with their positions. Without a mask they are borrowed. */
+static int make_sentence(const et_embedded *source, et_decoder_sentence *sentence, et_arena *arena,
+                         et_error *error)
+{
+    const size_t width = (size_t)source->width;
+    sentence->rows = source->count ? source->rows : NULL;
+    sentence->length = source->count;
+    if (!source->mask || !source->count)
+        return ET_OK;
+    float *rows = et_arena_array(arena, (size_t)source->count * width, sizeof *rows);
+    int32_t *positions = et_arena_array(arena, (size_t)source->count, sizeof *positions);
+    if (!rows || !positions)
+        return et_alloc_failed(error, (size_t)source->count * width * sizeof *rows, "a source");
+    int64_t kept = 0;
+    for (int64_t i = 0; i < source->count; i++)
+        if (source->mask[i]) {
+            memcpy(rows + (size_t)kept * width, source->rows + (size_t)i * width,
+                   width * sizeof *rows);
+            positions[kept++] = (int32_t)i;
+        }
+    sentence->rows = kept ? rows : NULL;
+    sentence->positions = positions;
+    sentence->length = kept;
+    sentence->extent = kept ? positions[kept - 1] + 1 : 0;
+    return ET_OK;
+}
+
+int et_translator_search_embedded(et_translator *t, const et_embedded *sources, size_t count,
+                                  et_hypotheses **out, et_error *error)
+{
+    const int64_t width = et_translator_transformer(t).width;
+    et_decoder_sentence *sentences = NULL;
+    *out = NULL;
+    if (count && !sources)
+        return et_fail(error, ET_EDATA, "%zu sources to translate, but the array is NULL", count);
+    int status = begin(out, &sentences, count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        sentences[i] = (et_decoder_sentence){ .number = t->first_line + i };
+        status = check_rows(&sources[i], et_translator_line_number(t, i), width, error);
+        if (!status)
+            status = make_sentence(&sources[i], &sentences[i], &(*out)->arena, error);
+    }
+    if (!status)
+        status = translator_decode_embedded(t, sentences, count, &(*out)->arena, error);
+    if (!status)
+        status = fill_items(*out, sentences, t->sides.target, error);
+    return end(out, status);
+}
+
+static int look_up(const et_translator *t, const et_decoder_sentence *sentence, et_embedded *out,
+                   et_error *error)
+{
+    const et_transformer model = et_translator_transformer(t);
+    char name[80];
+    snprintf(name, sizeof name, "%s/table", model.source.scope);
+    const float *table =
+        et_params_values(t->params) + et_params_offset(t->params, et_params_find(t->params, name));
+    const float scale = model.plain_embeddings ? 1 : sqrtf((float)model.width);
+    const int64_t count = sentence->length > 1 ? sentence->length : 0;
+    float *rows = et_alloc((size_t)(count * model.width), sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, (size_t)(count * model.width) * sizeof *rows, "rows");
+    for (int64_t i = 0; i < count * model.width; i++)
+        rows[i] = table[sentence->source[i / model.width] * model.width + i % model.width] * scale;
+    *out = (et_embedded){ .rows = rows, .count = count, .width = model.width };
+    return ET_OK;
+}
+
+int et_translator_embed(et_translator *t, const char *line, et_embedded *out, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_decoder_sentence sentence;
+    *out = (et_embedded){ 0 };
+    int status = translator_encode(t, &line, 1, &sentence, &arena, error);
+    if (!status)
+        status = look_up(t, &sentence, out, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+void et_embedded_release(et_embedded *embedded)
+{
+    et_free((float *)embedded->rows);
+    *embedded = (et_embedded){ 0 };
+}
+
+/* ---- results ---- */
+
+int et_hypotheses_count(const et_hypotheses *h, size_t line)
+{
+    return line < h->lines ? (int)(h->begin[line + 1] - h->begin[line]) : 0;
+}
+
+const et_hypothesis *et_hypotheses_at(const et_hypotheses *h, size_t line, int rank)
+{
+    bool there = rank >= 0 && rank < et_hypotheses_count(h, line);
+    return there ? &h->items[h->begin[line] + (size_t)rank] : NULL;
+}
+
+void et_hypotheses_free(et_hypotheses *h)
+{
+    if (!h)
+        return;
+    et_arena_release(&h->arena);
+    et_free(h);
 }

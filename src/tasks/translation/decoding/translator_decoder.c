@@ -1,9 +1,16 @@
-/* The decoder and the aligner of a translator, by its options. */
+/* The decoder of a translator, by its options. */
 #include "base/assert.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
+
+/* 64 positions: the size of a graph that declares parameters; the decoder has its own table. */
+et_transformer et_translator_transformer(const et_translator *t)
+{
+    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->sides.source),
+                                      et_vocabulary_size(t->sides.target), 64);
+}
 
 static const et_translation_model *model_of(const et_translator *t)
 {
@@ -68,29 +75,4 @@ int et_translator_make_decoder(et_decoder **out, et_translator *t,
     et_assert(t->params && t->device && options);
     et_transformer model = et_translator_transformer(t);
     return et_decoder_new(out, t->params, t->device, &model, options, error);
-}
-
-int et_translator_make_embedded_decoder(et_translator *t, et_error *error)
-{
-    const char *what = t->other_count           ? "an ensemble, whose models embed differently"
-                       : t->decoding.alignments ? "alignments, which need words"
-                       : t->decoding.terms      ? "terms, which need words"
-                                                : NULL;
-    if (what)
-        return et_fail(error, ET_ECONFIG,
-                       "embedded sources: the translator has %s; open one without", what);
-    if (t->embedded_decoder)
-        return ET_OK;
-    const et_decoder_options options = et_translator_decoder_options(t);
-    et_transformer model = et_translator_transformer(t);
-    model.embedded = true;
-    return et_decoder_new(&t->embedded_decoder, t->params, t->device, &model, &options, error);
-}
-
-int et_translator_make_aligner(et_translator *t, et_error *error)
-{
-    et_transformer model = et_translator_transformer(t);
-    const int layer = t->decoding.alignments;
-    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
-                          (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
 }

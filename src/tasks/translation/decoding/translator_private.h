@@ -52,7 +52,7 @@ struct et_translator {
     et_decoder *embedded_decoder;        /* for embedded sources; NULL: there was none yet */
     struct et_glossary *glossary;        /* NULL: none */
     bool borrows_glossary;               /* belongs to the translator whose weights it shares */
-    const bool *continues;               /* of phrases.h; in arena */
+    const bool *continues;               /* of et_phrases; in arena */
     et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
@@ -68,31 +68,20 @@ struct et_translator {
     size_t lines, done_lines;            /* of the call in progress; done: before its search */
 };
 
-/* translator_model.c. Reads settings, vocabularies and weights from artifact, which is not needed
- * afterwards, and opens the device. */
-int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error);
-/* Sets act and int8 by the options and by the type in which weights are stored. */
-int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
-/* The model as the settings describe it, with positions for the smallest batch. */
+/* translator_decoder.c. The model as the settings describe it, with positions for the smallest
+ * batch.
+ */
 et_transformer et_translator_transformer(const et_translator *t);
 
 /* ET_ECONFIG: translations are not by shortlists, and why. */
 int et_translator_check_shortlist(const et_translator *t, et_error *error);
 
-/* Checks the options of an ensemble; opens it, for a translator whose model is
- * open, or for one that shares another's; adds tokens that others never generate to choice. */
-int et_translator_check_members(const et_translator_options *options, et_error *error);
-int et_translator_join_members(et_translator *t, et_error *error);
-int et_translator_join_suppressed(et_translator *t, et_error *error);
-
-/* translator_terms.c. Opens the glossary, if there is one; closes it and its decoder. */
+/* glossary.c. Opens the glossary, if there is one; closes it and its decoder. */
 int et_translator_open_terms(et_translator *t, et_error *error);
 void et_translator_close_terms(et_translator *t);
 /* The terms of a line become phrases of its sentence, in arena. */
 int et_translator_find_terms(const et_translator *t, const char *line,
                              et_decoder_sentence *sentence, et_arena *arena, et_error *error);
-/* Makes the decoder for them, once. */
-int et_translator_make_terms_decoder(et_translator *t, et_error *error);
 /* Warns of terms that translations do not have. */
 int et_translator_check_terms(const et_translator *t, const et_decoder_sentence *sentences,
                               size_t count, et_error *error);
@@ -102,30 +91,11 @@ et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
 
-/* translator_decoder.c: makes the decoder for embedded sources, once. ET_ECONFIG: an ensemble, or
- * options that need text. */
-int et_translator_make_embedded_decoder(et_translator *t, et_error *error);
-
-/* translator_decoder.c: as et_aligner_new. */
-int et_translator_make_aligner(et_translator *t, et_error *error);
-
-/* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
-int et_translator_check_line(const char *line, size_t number, et_error *error);
-int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
-                         et_decoder_sentence *sentences, et_arena *arena, et_error *error);
-
 /* The number of a line of the call in messages. */
 static inline size_t et_translator_line_number(const et_translator *t, size_t line)
 {
     return t->numbers ? t->numbers[line] : t->first_line + line;
 }
-
-/* translator.c: fills in the results of sentences with a word; others have none. */
-int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                         et_arena *arena, et_error *error);
-/* The same of sentences with a row; others have none. */
-int et_translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                                  et_arena *arena, et_error *error);
 
 /* The number of the next call's first line in messages and for random numbers, for a text that is
  * translated in parts; 1 until it is set. */
@@ -133,5 +103,17 @@ void et_translator_set_first_line(et_translator *translator, size_t number);
 /* The numbers of the next calls' lines in messages, borrowed; NULL, as at first: from the first
  * line's on. */
 void et_translator_set_line_numbers(et_translator *translator, const size_t *numbers);
+
+/* ---- for commands ---- */
+
+/* Borrowed; for recording the device's work (engine/exec/device.h), before the first
+ * translation. */
+et_device *et_translator_device(et_translator *translator);
+
+/* et_translator_open for a second translator that shares weights, in the thread of the other. They
+ * also share the other's device, so no device is made and equal products are made once. The other
+ * must outlive it. */
+int et_translator_open_beside(et_translator **out, const et_translator_options *options,
+                              et_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* A document, for its own files: document.c, segments.c, repair.c and the formats. */
+/* A document, for its own files: document.c, segments.c and the formats. */
 #ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_PRIVATE_H
 
@@ -165,20 +165,6 @@ void et_document_encode(const et_document *d, et_escape escape, const char *text
 void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
                              const char *bytes, et_strbuf *out);
 
-/* ---- repair.c ---- */
-
-/* Writes a translation of the segment into out, emptied before, if each span of the segment is in
- * it and no other placeholder, URL, address or markup; else false. */
-bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out);
-/* Cuts a segment into parts. */
-void et_segment_cut(et_document *d, et_segment *s);
-/* Takes the translation of a part, if it has no span but numbers. */
-void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result);
-/* Writes the segment from its parts' results into out, emptied before. */
-void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out);
-/* The same in the source's language. */
-void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out);
-
 /* ---- formats: each walks over the whole text ---- */
 
 int et_document_read_html(et_document *d, et_error *error);
@@ -191,13 +177,11 @@ int et_document_check_po(et_document *d, const et_strbuf *text, et_error *error)
 int et_document_read_srt(et_document *d, et_error *error);
 int et_document_read_md(et_document *d, et_error *error);
 
-/* ---- entities.c: of HTML and XML ---- */
+/* ---- encode.c: entities of HTML and XML, marks of keys ---- */
 
 /* Bytes of the entity that text, [length], begins with: "&nbsp;", "&#160;", "&#xA0;"; 0: it is
  * none. *code: its character; 0: a name that is not known here. */
 size_t et_entity_read(const char *text, size_t length, uint32_t *code);
-
-/* ---- accelerators.c ---- */
 
 /* Whether text, a line, has a mark of a key, at [*at]. & of "R&D" and _ of names are none. */
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at);

@@ -382,10 +382,9 @@ int et_document_read_po(et_document *d, et_error *error)
 {
     reader r = { .d = d, .kept = d->text, .forms = { 2, 0, false } };
     value v;
-    int status = et_library_load(&library, &gettext, error);
-    if (!status)
-        status = read_catalogue(d, d->text, d->length, &r.file, error);
-    if (status)
+    int status;
+    if ((status = et_library_load(&library, &gettext, error)) ||
+        (status = read_catalogue(d, d->text, d->length, &r.file, error)))
         return status;
     r.scan = (scanner){ d->text, d->text + d->length, 1 };
     r.iterator = gettext.po_message_iterator(r.file, NULL);

@@ -152,9 +152,7 @@ static int open_plan(calibration *c, et_error *error)
     et_node *decoded =
         et_transformer_train(et_graph_scope(c->graph), &c->model, TOKENS, TOKENS, PAIRS);
     status = et_graph_finish(c->graph, error);
-    if (!status)
-        status = list_products(c, decoded, error);
-    if (!status)
+    if (!status && !(status = list_products(c, decoded, error)))
         status = et_plan_new(&c->plan, c->graph, c->t->device, c->outputs, c->output_count,
                              &options, error);
     for (int side = 0; side < SIDES && !status; side++) {
@@ -619,10 +617,9 @@ static int read_item(void *self, size_t index, const void **data, et_error *erro
 
 static int write_weights(output *o, const char *path, et_error *error)
 {
-    int status = et_marian_export_print_settings(&o->m, &o->settings, error);
-    if (!status)
-        status = list_items(o, error);
-    if (status)
+    int status;
+    if ((status = et_marian_export_print_settings(&o->m, &o->settings, error)) ||
+        (status = list_items(o, error)))
         return status;
     o->written = et_alloc(o->count, sizeof *o->written);
     o->room = et_alloc((size_t)o->m.list.most + 1, sizeof *o->room);
@@ -644,35 +641,6 @@ static int write_weights(output *o, const char *path, et_error *error)
 
 /* ---- the other files ---- */
 
-static int write_text(const char *path, et_strbuf *text, et_error *error)
-{
-    int status = text->failed ? et_alloc_failed(error, text->length, "a text")
-                              : et_file_write(path, text->data, text->length, error);
-    et_strbuf_release(text);
-    return status;
-}
-
-/* The SentencePiece model with the tokens of the file alone, and without the fields that are
- * Etude's (vocabulary_check.h). */
-static int write_vocabulary(const output *o, int side, const char *path, et_error *error)
-{
-    enum { FIELD_PIECE = 1 };
-    const et_vocabulary *v = side == ET_SIDE_SOURCE ? o->m.t->sides.source : o->m.t->sides.target;
-    et_strbuf text = ET_STRBUF_INIT;
-    et_vocabulary_part part;
-    size_t length, at = 0;
-    int64_t pieces = 0;
-    const char *bytes = et_vocabulary_bytes(v, &length);
-    while (et_vocabulary_next_part(bytes, length, &at, &part)) {
-        pieces += part.number == FIELD_PIECE;
-        if ((part.number == FIELD_PIECE && pieces > o->m.tokens[side]) ||
-            part.number == ET_VOCABULARY_FIELD_TOKENS || part.number == ET_VOCABULARY_FIELD_TAGS)
-            continue;
-        et_strbuf_append_bytes(&text, part.whole, part.whole_length);
-    }
-    return write_text(path, &text, error);
-}
-
 /* As translateLocally reads them. int8shiftAlphaAll: bytes with the multipliers of the file. */
 static int write_config(const output *o, const char *path, et_error *error)
 {
@@ -691,7 +659,7 @@ static int write_config(const output *o, const char *path, et_error *error)
                      "mini-batch: 64\nmaxi-batch: 1000\nmaxi-batch-sort: src\nworkspace: "
                      "2000\n" ET_MARIAN_LENGTH_FACTOR ": %.9g\ngemm-precision: int8shiftAlphaAll\n",
                      factor > 0 ? factor : 2.5);
-    return write_text(path, &text, error);
+    return et_export_write_text(path, &text, error);
 }
 
 static int write_one(void *self, int which, const char *path, et_error *error)
@@ -703,7 +671,24 @@ static int write_one(void *self, int which, const char *path, et_error *error)
         return write_config(o, path, error);
     if (o->lexicon && which == o->files - 1)
         return et_file_write(path, o->lexicon, o->lexicon_length, error);
-    return write_vocabulary(o, which - VOCABULARIES, path, error);
+    /* The SentencePiece model with the tokens of the file alone, and without the fields that are
+     * Etude's (vocabulary_check.h). */
+    int side = which - VOCABULARIES;
+    enum { FIELD_PIECE = 1 };
+    const et_vocabulary *v = side == ET_SIDE_SOURCE ? o->m.t->sides.source : o->m.t->sides.target;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_vocabulary_part part;
+    size_t length, at = 0;
+    int64_t pieces = 0;
+    const char *bytes = et_vocabulary_bytes(v, &length);
+    while (et_vocabulary_next_part(bytes, length, &at, &part)) {
+        pieces += part.number == FIELD_PIECE;
+        if ((part.number == FIELD_PIECE && pieces > o->m.tokens[side]) ||
+            part.number == ET_VOCABULARY_FIELD_TOKENS || part.number == ET_VOCABULARY_FIELD_TAGS)
+            continue;
+        et_strbuf_append_bytes(&text, part.whole, part.whole_length);
+    }
+    return et_export_write_text(path, &text, error);
 }
 
 static void name_file(output *o, const char *begin, const char *pair, const char *ending)
@@ -711,24 +696,6 @@ static void name_file(output *o, const char *begin, const char *pair, const char
     char *text = o->text[o->files];
     snprintf(text, sizeof o->text[0], "%s%s%s", begin, pair, ending);
     o->names[o->files++] = text;
-}
-
-/* Firefox's names have the languages, ".enpt", if their codes have two letters. */
-static void name_files(output *o)
-{
-    const et_translation_options *settings = o->m.t->experiment.task;
-    const char *source = settings->train_data.src_lang, *target = settings->train_data.tgt_lang;
-    char pair[8] = "";
-    if (source && target && strlen(source) == 2 && strlen(target) == 2)
-        snprintf(pair, sizeof pair, ".%s%s", source, target);
-    name_file(o, ET_BERGAMOT_MODEL, pair, ".intgemm.alphas" ET_MARIAN_BINARY);
-    name_file(o, ET_BERGAMOT_USUAL_CONFIG, "", "");
-    name_file(o, o->shared ? ET_BERGAMOT_VOCABULARY : "src" ET_BERGAMOT_VOCABULARY, pair,
-              ET_MARIAN_PIECES);
-    if (!o->shared)
-        name_file(o, "trg" ET_BERGAMOT_VOCABULARY, pair, ET_MARIAN_PIECES);
-    if (o->lexicon)
-        name_file(o, ET_BERGAMOT_LEXICON ".50.50", pair, ".s2t" ET_MARIAN_BINARY);
 }
 
 /* ---- multipliers and shortlist ---- */
@@ -772,7 +739,20 @@ int et_translator_export_bergamot(const et_translator *t, const char *directory,
     if (!status)
         status = measure_output(&o, options, error);
     if (!status) {
-        name_files(&o);
+        /* Firefox's names have the languages, ".enpt", if their codes have two letters. */
+        const et_translation_options *settings = o.m.t->experiment.task;
+        const char *source = settings->train_data.src_lang, *target = settings->train_data.tgt_lang;
+        char pair[8] = "";
+        if (source && target && strlen(source) == 2 && strlen(target) == 2)
+            snprintf(pair, sizeof pair, ".%s%s", source, target);
+        name_file(&o, ET_BERGAMOT_MODEL, pair, ".intgemm.alphas" ET_MARIAN_BINARY);
+        name_file(&o, ET_BERGAMOT_USUAL_CONFIG, "", "");
+        name_file(&o, o.shared ? ET_BERGAMOT_VOCABULARY : "src" ET_BERGAMOT_VOCABULARY, pair,
+                  ET_MARIAN_PIECES);
+        if (!o.shared)
+            name_file(&o, "trg" ET_BERGAMOT_VOCABULARY, pair, ET_MARIAN_PIECES);
+        if (o.lexicon)
+            name_file(&o, ET_BERGAMOT_LEXICON ".50.50", pair, ".s2t" ET_MARIAN_BINARY);
         status = et_directory_write(directory, o.names, o.files, write_one, &o, error);
     }
     if (!status)

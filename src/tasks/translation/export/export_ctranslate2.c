@@ -266,23 +266,6 @@ static void put_variables(output *o)
     put_stack(o, "encoder", &o->model.encoder);
 }
 
-static void put_aliases(output *o)
-{
-    table tables[TABLES];
-    uint32_t count = 1;
-    list_tables(o, tables);
-    for (int i = 0; i < TABLES; i++)
-        count += first_of(tables, i) < i;
-    put_number(o, count, 4);
-    for (int i = 0; i < TABLES; i++)
-        if (first_of(tables, i) < i) {
-            put_name(o, tables[i].name);
-            put_name(o, tables[first_of(tables, i)].name);
-        }
-    put_name(o, "encoder/position_encodings/encodings");
-    put_name(o, "decoder/position_encodings/encodings");
-}
-
 /* ---- files ---- */
 
 static int make_room(output *o)
@@ -316,7 +299,19 @@ static int write_bytes(output *o, const char *path)
     put_number(o, variables, 4);
     put_variables(o);
     et_assert_equal(o->count, variables);
-    put_aliases(o);
+    table tables[TABLES];
+    uint32_t count = 1;
+    list_tables(o, tables);
+    for (int i = 0; i < TABLES; i++)
+        count += first_of(tables, i) < i;
+    put_number(o, count, 4);
+    for (int i = 0; i < TABLES; i++)
+        if (first_of(tables, i) < i) {
+            put_name(o, tables[i].name);
+            put_name(o, tables[first_of(tables, i)].name);
+        }
+    put_name(o, "encoder/position_encodings/encodings");
+    put_name(o, "decoder/position_encodings/encodings");
     if (!o->status)
         return et_file_writer_commit(&o->writer, o->error);
     et_file_writer_abandon(&o->writer);

@@ -12,7 +12,7 @@
  *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
  *                         for present.I.decoder.key ... of the earlier run
  *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
- *   config.json, ...      the other files of a MarianMT model (export_transformers.c), which
+ *   config.json, ...      the other files of a MarianMT model (export_huggingface.c), which
  *                         generates the same way
  *
  * Padding follows the shorter sentences of a batch; the masks leave it out. */

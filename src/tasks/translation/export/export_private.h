@@ -56,9 +56,6 @@ typedef struct et_transformers_folder {
 int et_transformers_write(const et_transformers_folder *folder, const char *directory,
                           et_error *error);
 
-/* Whether both sides' tokens have rows of one table. */
-bool et_transformers_shares_table(const et_transformer *model);
-
 /* The tensors of an export: those of the layers by their names there, and what a format adds. */
 typedef struct et_exported_tensors {
     et_params *params;         /* borrowed */
@@ -103,5 +100,8 @@ bool et_marian_export_shares_table(const et_marian_export *m);
 int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, et_error *error);
 /* What differs there. */
 void et_marian_export_warn(const et_marian_export *m);
+
+/* Writes a file; releases text. */
+int et_export_write_text(const char *path, et_strbuf *text, et_error *error);
 
 #endif

@@ -32,15 +32,6 @@ static const char data_settings[] =
 
 /* ---- opening ---- */
 
-int et_import_begin_settings(et_import *from, et_error *error)
-{
-    from->settings = et_value_dict(&from->arena);
-    et_value *model = from->facts.settings = et_value_set_dict(from->settings, "model");
-    et_value_set_dict(model, "encoder");
-    et_value_set_dict(model, "decoder");
-    return et_value_failed(model) ? et_alloc_failed(error, 0, "settings") : ET_OK;
-}
-
 /* ---- config.json and generation_config.json: what their tables do not say ---- */
 
 static int check_type(const et_foreign_file *c, et_error *error)
@@ -111,12 +102,10 @@ static int read_bad_words(const et_foreign_file *c, et_value *list, et_error *er
 static int read_search(const et_foreign_file *search, et_foreign_model *m, et_error *error)
 {
     et_value *never = et_value_set_list(m->settings, "suppressed_tokens");
-    int status = check_symbols(m, search, error);
-    if (!status)
-        status = et_foreign_read(search, et_foreign_transformers.search, m, error);
-    if (!status)
-        status = read_bad_words(search, never, error);
-    if (status)
+    int status;
+    if ((status = check_symbols(m, search, error)) ||
+        (status = et_foreign_read(search, et_foreign_transformers.search, m, error)) ||
+        (status = read_bad_words(search, never, error)))
         return status;
     /* A number, or null. Older versions of transformers allowed a list; none is published. */
     const et_value *end = et_foreign_find(&search, "forced_eos_token_id");
@@ -130,12 +119,11 @@ static int read_search(const et_foreign_file *search, et_foreign_model *m, et_er
 static int read_config(et_import *from, et_error *error)
 {
     et_value *values = NULL, *generation = NULL;
-    int status = et_import_read_json(from, ET_TRANSFORMERS_CONFIG, &values, error);
-    if (!status && et_import_has(from, ET_TRANSFORMERS_GENERATION))
-        status = et_import_read_json(from, ET_TRANSFORMERS_GENERATION, &generation, error);
-    if (!status)
-        status = et_import_begin_settings(from, error);
-    if (status)
+    int status;
+    if ((status = et_import_read_json(from, ET_TRANSFORMERS_CONFIG, &values, error)) ||
+        (et_import_has(from, ET_TRANSFORMERS_GENERATION) &&
+         (status = et_import_read_json(from, ET_TRANSFORMERS_GENERATION, &generation, error))) ||
+        (status = et_import_begin_settings(from, error)))
         return status;
     /* Fields of a search are in generation_config.json; of older models, in config.json. */
     const et_foreign_file c = { et_import_path(from, ET_TRANSFORMERS_CONFIG), values, NULL };
@@ -143,26 +131,23 @@ static int read_config(et_import *from, et_error *error)
                                      &c };
     if (!c.name || !search.name)
         return et_alloc_failed(error, 0, "settings");
-    status = check_type(&c, error);
-    if (!status)
-        status = et_foreign_read(&c, et_foreign_transformers.read, &from->facts, error);
-    if (!status)
-        status = et_foreign_read(&c, et_foreign_transformers.search_read, &from->facts, error);
-    if (!status && generation)
-        status = et_foreign_read(&search, et_foreign_transformers.search_read, &from->facts, error);
-    if (!status)
-        status = read_model(&c, &from->facts, error);
-    return status ? status : read_search(generation ? &search : &c, &from->facts, error);
+    if ((status = check_type(&c, error)) ||
+        (status = et_foreign_read(&c, et_foreign_transformers.read, &from->facts, error)) ||
+        (status = et_foreign_read(&c, et_foreign_transformers.search_read, &from->facts, error)) ||
+        (generation && (status = et_foreign_read(&search, et_foreign_transformers.search_read,
+                                                 &from->facts, error))) ||
+        (status = read_model(&c, &from->facts, error)))
+        return status;
+    return read_search(generation ? &search : &c, &from->facts, error);
 }
 
 static int read_transformers(et_import *from, et_error *error)
 {
-    int status = read_config(from, error);
-    if (!status)
-        status = et_import_open_weights(from, error);
-    if (!status)
-        status = et_import_read_positions(from, error);
-    return status ? status : et_import_compare_tables(from, error);
+    int status;
+    if ((status = read_config(from, error)) || (status = et_import_open_weights(from, error)) ||
+        (status = et_import_read_positions(from, error)))
+        return status;
+    return et_import_compare_tables(from, error);
 }
 
 /* Without slashes at its end. */
@@ -310,21 +295,19 @@ typedef struct made {
         .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT                                         \
     }
 
-static bool begins_with_zeros(et_params *params, const et_transformer *model, int64_t start)
+static int open_vocabularies(made *m, const et_import *from, et_error *error)
 {
-    char name[ET_MAPPED_NAME_MAX];
-    snprintf(name, sizeof name, "%s/table", model->target.scope);
-    const int table = et_params_find(params, name);
-    et_assert(table >= 0);
-    const int64_t width = et_params_shape(params, table).size[1];
-    const float *row = et_params_values(params) + et_params_offset(params, table) + start * width;
-    for (int64_t k = 0; k < width; k++)
-        if (row[k] != 0)
-            return false;
-    return true;
+    const et_translation_options *options = m->experiment.task;
+    int status = ET_OK;
+    et_vocabularies_init(&m->vocabularies, &options->vocabulary);
+    et_assert(m->vocabularies.count == ET_SIDES);
+    for (int i = 0; i < ET_SIDES && !status; i++)
+        status = et_vocabulary_parse(&m->vocabularies.models[i], from->vocabulary[i],
+                                     from->vocabulary_length[i], from->folder, error);
+    return status ? status : et_vocabularies_check_model(&m->vocabularies, &options->model, error);
 }
 
-static int set_settings(made *m, const et_import *from, et_error *error)
+static int make(made *m, et_import *from, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_append(&text, "{\"task\": ");
@@ -342,42 +325,6 @@ static int set_settings(made *m, const et_import *from, et_error *error)
     if (!status)
         status = et_experiment_set(&m->experiment, et_strbuf_text(&text), &m->arena, error);
     et_strbuf_release(&text);
-    return status;
-}
-
-static int open_vocabularies(made *m, const et_import *from, et_error *error)
-{
-    const et_translation_options *options = m->experiment.task;
-    int status = ET_OK;
-    et_vocabularies_init(&m->vocabularies, &options->vocabulary);
-    et_assert(m->vocabularies.count == ET_SIDES);
-    for (int i = 0; i < ET_SIDES && !status; i++)
-        status = et_vocabulary_parse(&m->vocabularies.models[i], from->vocabulary[i],
-                                     from->vocabulary_length[i], from->folder, error);
-    return status ? status : et_vocabularies_check_model(&m->vocabularies, &options->model, error);
-}
-
-/* Of the smallest batch: only the names of its parameters are needed. */
-static int declare(made *m, const et_transformer *model, et_error *error)
-{
-    et_graph *graph;
-    int status = et_params_new(&m->params, error);
-    if (!status)
-        status = et_graph_new(&graph, m->params, NULL, error);
-    if (status)
-        return status;
-    et_scope *root = et_graph_scope(graph);
-    et_transformer_train(root, model, 64, 64, 1);
-    et_transformer_table(root, model);
-    et_transformer_output_bias(root, model);
-    status = et_graph_finish(graph, error);
-    et_graph_free(graph);
-    return status ? status : et_params_materialize(m->params, false, error);
-}
-
-static int make(made *m, et_import *from, et_error *error)
-{
-    int status = set_settings(m, from, error);
     if (!status)
         status = open_vocabularies(m, from, error);
     if (status)
@@ -385,13 +332,13 @@ static int make(made *m, et_import *from, et_error *error)
     const et_transformer model =
         et_translation_transformer(m->experiment.task, from->facts.tokens[ET_SIDE_SOURCE],
                                    from->facts.tokens[ET_SIDE_TARGET], 64);
-    status = declare(m, &model, error);
-    if (status)
+    if ((status = et_transformer_declare(&m->params, &model, error)) ||
+        (status = et_params_materialize(m->params, false, error)))
         return status;
     status = from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
                           : et_import_read_tensors(from, m->params, &model, error);
     /* A model of Marian begins a target with zeros, and must do so when it goes out again. */
-    if (!status && begins_with_zeros(m->params, &model, from->facts.pad))
+    if (!status && et_table_row_is_zero(m->params, model.target.scope, from->facts.pad))
         status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);
     return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
 }
@@ -401,8 +348,21 @@ static void add_text(made *m, const char *name, const char *bytes, size_t length
     m->texts[m->content.count++] = (et_artifact_text){ name, bytes, length };
 }
 
-static int describe(made *m, const et_import *from, et_error *error)
+static void release(made *m)
 {
+    et_vocabularies_close(&m->vocabularies);
+    et_params_free(m->params);
+    et_strbuf_release(&m->settings);
+    et_free(m->unused);
+    et_arena_release(&m->arena);
+}
+
+static int make_content(made *m, et_import *from, et_error *error)
+{
+    int status;
+    if ((status = make(m, from, error)) ||
+        (status = et_import_read_unused(from, &m->unused, &m->unused_length, error)))
+        return status;
     size_t length;
     const char *lexicon = et_import_lexicon(from, &length);
     et_value *identity = et_value_dict(&m->arena);
@@ -417,23 +377,6 @@ static int describe(made *m, const et_import *from, et_error *error)
         add_text(m, ET_UNUSED_TENSORS, m->unused, m->unused_length);
     et_vocabularies_identify(&m->vocabularies, identity);
     return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export") : ET_OK;
-}
-
-static void release(made *m)
-{
-    et_vocabularies_close(&m->vocabularies);
-    et_params_free(m->params);
-    et_strbuf_release(&m->settings);
-    et_free(m->unused);
-    et_arena_release(&m->arena);
-}
-
-static int make_content(made *m, et_import *from, et_error *error)
-{
-    int status = make(m, from, error);
-    if (!status)
-        status = et_import_read_unused(from, &m->unused, &m->unused_length, error);
-    return status ? status : describe(m, from, error);
 }
 
 int et_import_write(et_import *from, const char *output, et_error *error)

@@ -202,16 +202,16 @@ static int read_member(et_import *from, const char *name, const char *path, size
     if (member < 0)
         return missing_member(path, error);
     int status = et_zip_length(from->zip, member, &size, error);
-    if (!status && size > most)
-        status = et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, more than such a file has",
-                         from->folder, name, (unsigned long long)size);
-    if (!status)
-        status = et_memory_check(size, "a file of an archive", error);
-    if (!status && !(*bytes = et_alloc(size + 1, 1)))
-        status = et_alloc_failed(error, size, "a file of an archive");
-    if (!status)
-        status = et_zip_read(from->zip, member, 0, *bytes, size, error);
     if (status)
+        return status;
+    if (size > most)
+        return et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, more than such a file has",
+                       from->folder, name, (unsigned long long)size);
+    if ((status = et_memory_check(size, "a file of an archive", error)))
+        return status;
+    if (!(*bytes = et_alloc(size + 1, 1)))
+        return et_alloc_failed(error, size, "a file of an archive");
+    if ((status = et_zip_read(from->zip, member, 0, *bytes, size, error)))
         return status;
     (*bytes)[size] = 0;
     *length = size;
@@ -226,10 +226,9 @@ static int read_packed(et_import *from, const char *path, size_t most, char **by
     size_t room = 0, got = 1;
     int fd;
     et_error why = ET_ERROR_INIT;
-    int status = et_file_open_below(&fd, path, from->root, error);
-    if (!status)
-        status = et_packed_reader_open(&reader, fd, path, NULL, error);
-    if (status)
+    int status;
+    if ((status = et_file_open_below(&fd, path, from->root, error)) ||
+        (status = et_packed_reader_open(&reader, fd, path, NULL, error)))
         return status;
     while (!status && got) {
         char *larger = et_vector_grow(*bytes, &room, *length + PACKED_PART + 1, 1, PACKED_PART);

@@ -98,6 +98,15 @@ static int import_read_bergamot(et_import *from, et_foreign_file *c, et_error *e
     return status || c->name ? status : et_alloc_failed(error, 0, "a path");
 }
 
+int et_import_begin_settings(et_import *from, et_error *error)
+{
+    from->settings = et_value_dict(&from->arena);
+    et_value *model = from->facts.settings = et_value_set_dict(from->settings, "model");
+    et_value_set_dict(model, "encoder");
+    et_value_set_dict(model, "decoder");
+    return et_value_failed(model) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+}
+
 void et_import_set_pair(et_value *settings, const char *source, const char *target)
 {
     et_assert(source && target);
@@ -208,18 +217,14 @@ static int read_inner(const et_foreign_file *c, const char *setting, const char 
 
 static int read_model(const et_foreign_file *c, et_foreign_model *m, et_error *error)
 {
-    int status = et_foreign_read(c, et_foreign_marian.both, m, error);
-    if (!status)
-        status = et_foreign_read(c, et_foreign_marian.read, m, error);
-    if (!status)
-        status =
-            read_inner(c, "encoder.intermediate_size", "transformer-encoder-dim-ffn", m, error);
-    if (!status)
-        status =
-            read_inner(c, "decoder.intermediate_size", "transformer-decoder-dim-ffn", m, error);
-    if (!status)
-        status = read_recurrence(c, m->settings, error);
-    if (status)
+    int status;
+    if ((status = et_foreign_read(c, et_foreign_marian.both, m, error)) ||
+        (status = et_foreign_read(c, et_foreign_marian.read, m, error)) ||
+        (status =
+             read_inner(c, "encoder.intermediate_size", "transformer-encoder-dim-ffn", m, error)) ||
+        (status =
+             read_inner(c, "decoder.intermediate_size", "transformer-decoder-dim-ffn", m, error)) ||
+        (status = read_recurrence(c, m->settings, error)))
         return status;
     m->shared = m->all_tied || m->only_shared;
     m->tied = m->all_tied || m->only_tied;
@@ -344,9 +349,7 @@ static int read_binary(et_import *from, const char *name, et_error *error)
     size_t length = 0;
     et_foreign_file c = { et_import_path(from, name), NULL, NULL };
     int status = import_open_binary(from, name, &binary, &text, &length, error);
-    if (!status)
-        status = read_settings(from, text, length, &c, error);
-    if (!status)
+    if (!status && !(status = read_settings(from, text, length, &c, error)))
         status = read_model(&c, &from->facts, error);
     if (status) {
         et_marian_model_close(binary);
@@ -455,11 +458,10 @@ static int read_shortlist(et_import *from, const et_foreign_file *c, et_error *e
     size_t length;
     int status =
         et_import_read_file(from, file->string, ET_LEXICON_BYTES_MAX, &bytes, &length, error);
-    if (!status)
-        status =
-            et_lexicon_open(&from->lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
-                            tokens[ET_SIDE_TARGET] - 1, et_import_path(from, file->string), error);
-    return status;
+    return status ? status
+                  : et_lexicon_open(&from->lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
+                                    tokens[ET_SIDE_TARGET] - 1, et_import_path(from, file->string),
+                                    error);
 }
 
 static int read_files(et_import *from, const et_foreign_file *c, et_error *error)

@@ -20,16 +20,12 @@
 #include "tasks/translation/interchange/foreign_settings.h"
 #include "tasks/translation/interchange/tensor_map.h"
 
-/* ---- weights_file.c ---- */
+/* ---- import_tensors.c: files of weights ---- */
 
 /* A file of weights of another program: safetensors, PyTorch's, numpy's, Marian's. Its tensors are
  * read one by one, as float32. Remembers which were read, so that a tensor that belongs to nothing
  * is noticed. One thread at a time. */
 typedef struct et_weights_file et_weights_file;
-
-/* A file whose name ends in ".safetensors", else one of PyTorch's. ET_EFORMAT: damaged, or another
- * file. */
-int et_weights_file_open(et_weights_file **out, const char *path, et_error *error);
 
 /* The same of arrays of numpy, which become the file's, also after a failure. Arrays of bytes
  * ("special:...") are no tensors. */
@@ -41,37 +37,6 @@ int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *pat
 int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
                                 et_error *error);
 void et_weights_file_close(et_weights_file *file); /* NULL allowed */
-
-/* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
-bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape);
-
-/* The next tensor from number *i on whose name has an ending; NULL: there is none. *i: 0 at first.
- */
-const char *et_weights_file_next(const et_weights_file *file, const char *ending, size_t *i);
-
-/* "float16" or "bfloat16" if all tensors except these [count] have this type; else NULL. */
-const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
-                                      size_t count);
-
-/* Tensors of more elements are refused by all reads: a file may claim any size. */
-void et_weights_file_limit(et_weights_file *file, size_t elements);
-
-/* The values of a tensor, which must be there; borrowed until the next read. ET_EFORMAT: no such
- * tensor, or it is not of float32, float16 or bfloat16, has values that are not finite, or is too
- * large. */
-int et_weights_file_read(et_weights_file *file, const char *name, const float **values,
-                         et_error *error);
-
-/* The same of a tensor that must have a shape, which the settings of the model give. */
-int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape,
-                         const float **values, et_error *error);
-
-/* ET_EFORMAT names a tensor that was never read. */
-int et_weights_file_check_seen(const et_weights_file *file, et_error *error);
-
-/* "PATH: NAME WHAT" */
-int et_weights_file_refuse(const et_weights_file *file, const char *name, const char *what,
-                           et_error *error);
 
 /* ---- the folder ---- */
 
@@ -96,9 +61,6 @@ struct et_import {
     const char *kept_name[3];     /* the files that say more of tokens, each read once */
     et_value *kept[3];
 };
-
-/* import.c: empty settings, with the stacks of the model. */
-int et_import_begin_settings(et_import *from, et_error *error);
 
 /* import_files.c. Opens the archive, if folder is one. */
 int et_import_open_files(et_import *from, et_error *error);
@@ -127,6 +89,9 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
+
+/* Empty settings, with the stacks of the model. */
+int et_import_begin_settings(et_import *from, et_error *error);
 
 /* The codes of the languages, where punctuation is not normalized by them. */
 void et_import_set_pair(et_value *settings, const char *source, const char *target);

@@ -8,16 +8,349 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/kernel/positions.h"
+#include "formats/marian/marian_model.h"
 #include "formats/safetensors/safetensors.h"
+#include "formats/torch/torch_file.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
+
+struct et_weights_file {
+    const char *path; /* owned, as all */
+    et_safetensors *safetensors;
+    et_torch_file *torch;
+    et_npz *npz;
+    et_marian_model *marian;
+    bool *seen;   /* [count] */
+    size_t limit; /* elements of a tensor */
+    float *room;
+    void *bytes; /* of a tensor as it is stored */
+    size_t room_elements, bytes_elements;
+};
+
+/* A tensor of any of them. */
+typedef struct tensor {
+    const char *name;
+    et_shape shape;
+    et_pickle_type type;
+    const char *type_name; /* for messages */
+    size_t number;
+} tensor;
+
+/* ---- files ---- */
+
+static size_t count_of(const et_weights_file *file)
+{
+    return file->torch    ? et_torch_file_count(file->torch)
+           : file->npz    ? et_npz_count(file->npz)
+           : file->marian ? et_marian_model_count(file->marian)
+                          : et_safetensors_count(file->safetensors);
+}
+
+static tensor tensor_at(const et_weights_file *file, size_t i)
+{
+    if (file->torch) {
+        const et_pickle_tensor *t = et_torch_file_at(file->torch, i);
+        return (tensor){ t->name, t->shape, t->storage->kind, t->storage->type, i };
+    }
+    if (file->npz) {
+        const et_npz_array *a = et_npz_at(file->npz, i);
+        const et_pickle_type kind = a->type == ET_NPZ_FLOAT32   ? ET_PICKLE_FLOAT32
+                                    : a->type == ET_NPZ_FLOAT16 ? ET_PICKLE_FLOAT16
+                                                                : ET_PICKLE_OTHER;
+        return (tensor){ a->name, a->shape, kind, a->type_name, i };
+    }
+    if (file->marian) {
+        const et_marian_item *m = et_marian_model_at(file->marian, i);
+        const bool read = m->type != ET_MARIAN_TYPE_OTHER && m->type != ET_MARIAN_TYPE_BYTE;
+        return (tensor){ m->name, m->shape, read ? ET_PICKLE_FLOAT32 : ET_PICKLE_OTHER,
+                         m->type_name, i };
+    }
+    const et_safetensors_tensor *t = et_safetensors_at(file->safetensors, i);
+    const et_pickle_type type = t->dtype == ET_F32               ? ET_PICKLE_FLOAT32
+                                : t->dtype == ET_BF16            ? ET_PICKLE_BFLOAT16
+                                : t->dtype == ET_SAFETENSORS_F16 ? ET_PICKLE_FLOAT16
+                                                                 : ET_PICKLE_OTHER;
+    return (tensor){ t->name, t->shape, type, et_dtype_name(t->dtype), i };
+}
+
+/* From the last: of two with one name it counts. */
+static bool find(const et_weights_file *file, const char *name, tensor *out)
+{
+    for (size_t i = count_of(file); i-- > 0;) {
+        *out = tensor_at(file, i);
+        if (!strcmp(out->name, name))
+            return true;
+    }
+    return false;
+}
+
+/* The usual reason is an incomplete download, unless the message already says what to do. */
+static int open_safetensors(et_weights_file *file, et_error *error)
+{
+    et_error why = ET_ERROR_INIT;
+    int status = et_safetensors_open_foreign(&file->safetensors, file->path, &why);
+    const bool cure = status == ET_EFORMAT && !strstr(why.text, "; ");
+    return status
+               ? et_fail(error, status, "%s%s", why.text, cure ? "; download the file again" : "")
+               : ET_OK;
+}
+
+static int open_file(et_weights_file *file, et_error *error)
+{
+    int status = file->npz || file->marian ? ET_OK
+                 : et_safetensors_is_name(file->path)
+                     ? open_safetensors(file, error)
+                     : et_torch_file_open(&file->torch, file->path, error);
+    if (status)
+        return status;
+    file->limit = SIZE_MAX / sizeof(double);
+    file->seen = et_alloc_zero(count_of(file) + 1, sizeof *file->seen);
+    return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
+}
+
+/* One of npz and marian, or neither; both become the file's. */
+static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian, const char *path,
+                     et_error *error)
+{
+    *out = NULL;
+    et_weights_file *file = et_alloc_zero(1, sizeof *file);
+    if (!file) {
+        et_npz_close(npz);
+        et_marian_model_close(marian);
+        return et_alloc_failed(error, sizeof *file, "a file of weights");
+    }
+    file->npz = npz;
+    file->marian = marian;
+    file->path = path ? et_strdup(path) : NULL;
+    int status = file->path ? open_file(file, error)
+                            : et_alloc_failed(error, sizeof *file, "a file of weights");
+    if (status)
+        et_weights_file_close(file);
+    else
+        *out = file;
+    return status;
+}
+
+/* A file whose name ends in ".safetensors", else one of PyTorch's. ET_EFORMAT: damaged, or another
+ * file. */
+static int weights_file_open(et_weights_file **out, const char *path, et_error *error)
+{
+    et_assert(out && path);
+    return make_file(out, NULL, NULL, path, error);
+}
+
+int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
+{
+    et_assert(out && npz);
+    return make_file(out, npz, NULL, path, error);
+}
+
+int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
+                                et_error *error)
+{
+    et_assert(out && model);
+    return make_file(out, NULL, model, path, error);
+}
+
+void et_weights_file_close(et_weights_file *file)
+{
+    if (!file)
+        return;
+    et_safetensors_close(file->safetensors);
+    et_torch_file_close(file->torch);
+    et_npz_close(file->npz);
+    et_marian_model_close(file->marian);
+    et_free((char *)file->path);
+    et_free(file->seen);
+    et_free(file->room);
+    et_free(file->bytes);
+    et_free(file);
+}
+
+/* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
+static bool weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
+{
+    et_assert(name && shape);
+    tensor t;
+    const bool there = find(file, name, &t);
+    if (there)
+        *shape = t.shape;
+    return there;
+}
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* The next tensor from number *i on whose name has an ending; NULL: there is none. *i: 0 at first.
+ */
+static const char *weights_file_next(const et_weights_file *file, const char *ending, size_t *i)
+{
+    et_assert(ending && i);
+    while (*i < count_of(file)) {
+        const char *name = tensor_at(file, (*i)++).name;
+        if (et_path_ends(name, ending))
+            return name;
+    }
+    return NULL;
+}
+
+/* "float16" or "bfloat16" if all tensors except these [count] have this type; else NULL. */
+static const char *weights_file_precision(const et_weights_file *file, const char *const *except,
+                                          size_t count)
+{
+    et_assert(except || !count);
+    et_pickle_type type = ET_PICKLE_OTHER;
+    for (size_t i = 0; i < count_of(file); i++) {
+        const tensor t = tensor_at(file, i);
+        if (is_among(t.name, except, count))
+            continue;
+        if (type != ET_PICKLE_OTHER && t.type != type)
+            return NULL;
+        type = t.type;
+    }
+    return type == ET_PICKLE_FLOAT16 ? "float16" : type == ET_PICKLE_BFLOAT16 ? "bfloat16" : NULL;
+}
+
+/* Tensors of more elements are refused by all reads: a file may claim any size. */
+static void weights_file_limit(et_weights_file *file, size_t elements)
+{
+    file->limit = elements;
+}
+
+/* "PATH: NAME WHAT" */
+static int weights_file_refuse(const et_weights_file *file, const char *name, const char *what,
+                               et_error *error)
+{
+    et_assert(name && what);
+    return et_fail(error, ET_EFORMAT, "%s: %s %s", file->path, name, what);
+}
+
+/* ---- values ---- */
+
+static int check_tensor(const et_weights_file *file, const tensor *t, et_error *error)
+{
+    if (t->type == ET_PICKLE_OTHER)
+        return et_fail(error, ET_EFORMAT, "%s: %s has the type %s, but only %s are supported",
+                       file->path, t->name, t->type_name,
+                       file->marian ? "float32, float16 and intgemm8"
+                                    : "float32, float16 and bfloat16");
+    if ((uint64_t)et_shape_count(t->shape) > file->limit)
+        return et_fail(error, ET_EFORMAT, "%s: %s has %lld elements, more than the model",
+                       file->path, t->name, (long long)et_shape_count(t->shape));
+    return ET_OK;
+}
+
+static float value_at(const void *bytes, size_t i, et_pickle_type type)
+{
+    float wide;
+    uint16_t half;
+    if (type == ET_PICKLE_FLOAT32) {
+        memcpy(&wide, (const char *)bytes + 4 * i, sizeof wide);
+        return wide;
+    }
+    memcpy(&half, (const char *)bytes + 2 * i, sizeof half);
+    return type == ET_PICKLE_FLOAT16 ? et_half_to_float(half) : et_bf16_to_float(half);
+}
+
+static int read_values(et_weights_file *file, const tensor *t, et_error *error)
+{
+    const size_t count = (size_t)et_shape_count(t->shape);
+    int status = check_tensor(file, t, error);
+    if (!status) {
+        float *room = et_vector_grow(file->room, &file->room_elements, count + 1, sizeof *room, 1);
+        file->room = room ? room : file->room;
+        void *bytes = file->bytes;
+        if (!file->safetensors)
+            bytes = et_vector_grow(bytes, &file->bytes_elements, count + 1, sizeof(float), 1);
+        file->bytes = bytes ? bytes : file->bytes;
+        status = room && (bytes || file->safetensors)
+                     ? ET_OK
+                     : et_alloc_failed(error, count * sizeof *room, "a tensor");
+    }
+    if (status)
+        return status;
+    const void *bytes = file->bytes;
+    if (file->torch)
+        status = et_torch_file_read(file->torch, et_torch_file_at(file->torch, t->number),
+                                    file->bytes, error);
+    else if (file->npz)
+        status = et_npz_read(file->npz, et_npz_at(file->npz, t->number), file->bytes, error);
+    else if (file->marian)
+        status = et_marian_model_read(file->marian, et_marian_model_at(file->marian, t->number),
+                                      file->bytes, error);
+    else
+        bytes = et_safetensors_at(file->safetensors, t->number)->data;
+    for (size_t i = 0; i < count && !status; i++) {
+        file->room[i] = value_at(bytes, i, t->type);
+        if (!isfinite(file->room[i]))
+            status = weights_file_refuse(file, t->name, "has values that are not finite", error);
+    }
+    return status;
+}
+
+/* The values of a tensor, which must be there; borrowed until the next read. ET_EFORMAT: no such
+ * tensor, or it is not of float32, float16 or bfloat16, has values that are not finite, or is too
+ * large. */
+static int weights_file_read(et_weights_file *file, const char *name, const float **values,
+                             et_error *error)
+{
+    et_assert(name && values);
+    tensor t;
+    if (!find(file, name, &t))
+        return et_fail(error, ET_EFORMAT, "%s: there is no tensor %s; download the file again",
+                       file->path, name);
+    file->seen[t.number] = true;
+    int status = read_values(file, &t, error);
+    *values = file->room;
+    return status;
+}
+
+/* The same of a tensor that must have a shape, which the settings of the model give. */
+static int weights_file_need(et_weights_file *file, const char *name, et_shape shape,
+                             const float **values, et_error *error)
+{
+    et_assert(name && values);
+    et_shape there;
+    char is[ET_SHAPE_TEXT_MAX], wanted[ET_SHAPE_TEXT_MAX];
+    if (weights_file_find(file, name, &there) && !et_shape_equal(there, shape))
+        return et_fail(error, ET_EFORMAT,
+                       "%s: %s has the shape %s, but its settings give %s; take the settings and "
+                       "the weights of one model",
+                       file->path, name, et_shape_print(there, is), et_shape_print(shape, wanted));
+    return weights_file_read(file, name, values, error);
+}
+
+/* Texts, and the multipliers of rows, which products here do not need. */
+static bool is_besides(const et_weights_file *file, size_t i)
+{
+    if (file->marian)
+        return et_marian_model_at(file->marian, i)->type == ET_MARIAN_TYPE_BYTE ||
+               et_path_ends(et_marian_model_at(file->marian, i)->name, ET_MARIAN_MULTIPLIER);
+    return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;
+}
+
+/* ET_EFORMAT names a tensor that was never read. */
+static int weights_file_check_seen(const et_weights_file *file, et_error *error)
+{
+    for (size_t i = 0; i < count_of(file); i++)
+        if (!file->seen[i] && !is_besides(file, i))
+            return weights_file_refuse(file, tensor_at(file, i).name,
+                                       "does not belong to a supported part of a model", error);
+    return ET_OK;
+}
 
 /* Where tensors of another program go: the parameters of the model. */
 
@@ -38,7 +371,7 @@ static int import_read_mapped(void *self, const et_mapped_tensor *mapped, et_err
 {
     const et_import_reading *r = self;
     const float *values;
-    int status = et_weights_file_need(r->file, mapped->name, mapped->shape, &values, error);
+    int status = weights_file_need(r->file, mapped->name, mapped->shape, &values, error);
     if (!status)
         et_mapped_tensor_put(mapped, r->params, values);
     return status;
@@ -57,7 +390,7 @@ typedef struct unused {
 static void add(unused *list, const char *name)
 {
     et_shape shape;
-    if (!et_weights_file_find(list->file, name, &shape) || list->failed)
+    if (!weights_file_find(list->file, name, &shape) || list->failed)
         return;
     et_safetensors_item *items =
         et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *items, 8);
@@ -75,7 +408,7 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
     const unused *list = self;
     const float *values;
     const et_safetensors_item *of = &list->items[item];
-    int status = et_weights_file_read(list->file, of->name, &values, error);
+    int status = weights_file_read(list->file, of->name, &values, error);
     return status ? status
                   : take(payload, values, (size_t)et_shape_count(of->tensor.shape) * sizeof *values,
                          error);
@@ -91,7 +424,7 @@ static int write_file(unused *list, const char *path, et_error *error)
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
-static int make_file(unused *list, char **bytes, size_t *length, et_error *error)
+static int make_unused(unused *list, char **bytes, size_t *length, et_error *error)
 {
     char *directory;
     int status = et_scratch_open(&directory, "etude-import", error);
@@ -126,7 +459,7 @@ static int note_copies(et_import *from, unused *list, et_error *error)
     et_strbuf copies = ET_STRBUF_INIT;
     et_shape shape;
     for (int i = 0; i < count; i++)
-        if (et_weights_file_find(from->weights, names[i], &shape))
+        if (weights_file_find(from->weights, names[i], &shape))
             et_strbuf_printf(&copies, "%s ", names[i]);
     note(from, list, ET_UNUSED_COPIES, et_strbuf_text(&copies));
     const bool failed = copies.failed;
@@ -138,8 +471,8 @@ static int note_copies(et_import *from, unused *list, et_error *error)
 static int note_lengths(et_import *from, unused *list, et_error *error)
 {
     et_shape shape;
-    const bool tables = et_weights_file_find(from->weights, ET_UNUSED_ENCODER_POSITIONS, &shape) ||
-                        et_weights_file_find(from->weights, ET_UNUSED_DECODER_POSITIONS, &shape);
+    const bool tables = weights_file_find(from->weights, ET_UNUSED_ENCODER_POSITIONS, &shape) ||
+                        weights_file_find(from->weights, ET_UNUSED_DECODER_POSITIONS, &shape);
     const struct {
         const char *key;
         int64_t length;
@@ -160,8 +493,8 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
 static bool import_passes_shared(const et_foreign_model *facts, const et_weights_file *file)
 {
     et_shape shape;
-    return !facts->shared && et_weights_file_find(file, ET_UNUSED_TABLE, &shape) &&
-           et_weights_file_find(file, ET_UNUSED_OF_ENCODER, &shape);
+    return !facts->shared && weights_file_find(file, ET_UNUSED_TABLE, &shape) &&
+           weights_file_find(file, ET_UNUSED_OF_ENCODER, &shape);
 }
 
 static int find_unused(et_import *from, unused *list, et_error *error)
@@ -173,7 +506,7 @@ static int find_unused(et_import *from, unused *list, et_error *error)
     /* Tables of positions of half models may be in float32. */
     static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
                                           ET_UNUSED_DECODER_POSITIONS };
-    const char *precision = et_weights_file_precision(from->weights, tables, 2);
+    const char *precision = weights_file_precision(from->weights, tables, 2);
     note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
     int status = note_copies(from, list, error);
     return status ? status : note_lengths(from, list, error);
@@ -189,16 +522,16 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
     *bytes = NULL;
     *length = 0;
     /* Sizes were checked. Tables of positions may be larger than the model's parameters. */
-    et_weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
+    weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
     if (!from->marian)
         status = find_unused(from, &list, error);
     else
-        while ((name = et_weights_file_next(from->weights, ET_MARIAN_MULTIPLIER, &at)))
+        while ((name = weights_file_next(from->weights, ET_MARIAN_MULTIPLIER, &at)))
             add(&list, name);
     if (!status && list.failed)
         status = et_alloc_failed(error, list.count, "names of tensors");
     if (!status && (list.count || list.metadata))
-        status = make_file(&list, bytes, length, error);
+        status = make_unused(&list, bytes, length, error);
     et_free(list.items);
     return status;
 }
@@ -213,7 +546,7 @@ static int read_marian_table(const et_import_reading *r, const char *name, const
     const float *values;
     float *table = import_param(r, scope, "table", &shape);
     const int64_t rows = shape.size[0] - 1, width = shape.size[1];
-    int status = et_weights_file_need(r->file, name, et_shape_2(rows, width), &values, error);
+    int status = weights_file_need(r->file, name, et_shape_2(rows, width), &values, error);
     if (status)
         return status;
     memcpy(table, values, (size_t)(rows * width) * sizeof *table);
@@ -226,12 +559,12 @@ static int read_output(const et_import_reading *r, const char *scope, et_error *
 {
     et_shape shape;
     const float *values;
-    if (!et_weights_file_find(r->file, ET_MARIAN_OUTPUT_WIDE, &shape))
+    if (!weights_file_find(r->file, ET_MARIAN_OUTPUT_WIDE, &shape))
         return read_marian_table(r, ET_MARIAN_OUTPUT, scope, error);
     float *table = import_param(r, scope, "table", &shape);
     const int64_t rows = shape.size[0] - 1, width = shape.size[1];
-    int status = et_weights_file_need(r->file, ET_MARIAN_OUTPUT_WIDE, et_shape_2(width, rows),
-                                      &values, error);
+    int status =
+        weights_file_need(r->file, ET_MARIAN_OUTPUT_WIDE, et_shape_2(width, rows), &values, error);
     for (int64_t i = 0; i < rows && !status; i++)
         for (int64_t k = 0; k < width; k++)
             table[i * width + k] = values[k * rows + i];
@@ -245,8 +578,7 @@ static int read_marian_bias(const et_import_reading *r, const char *scope, et_er
     const float *values;
     float *bias = import_param(r, scope, "bias", &shape);
     const int64_t count = shape.size[0] - 1;
-    int status =
-        et_weights_file_need(r->file, ET_MARIAN_BIAS, et_shape_2(1, count), &values, error);
+    int status = weights_file_need(r->file, ET_MARIAN_BIAS, et_shape_2(1, count), &values, error);
     if (!status)
         memcpy(bias, values, (size_t)count * sizeof *bias);
     bias[count] = 0;
@@ -274,13 +606,13 @@ int et_import_read_marian_tensors(et_import *from, et_params *params, const et_t
     et_assert(from->weights && params && model);
     et_import_reading r = { .file = from->weights, .params = params };
     const et_tensor_map map = { model, params, ET_NAMES_MARIAN };
-    et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
+    weights_file_limit(from->weights, (size_t)et_params_elements(params));
     et_params_begin_change(params);
     int status = read_marian_tables(&r, &from->facts, model, error);
     if (!status)
         status = et_tensor_map_each(&map, import_read_mapped, &r, error);
     et_params_changed(params, true);
-    return status ? status : et_weights_file_check_seen(from->weights, error);
+    return status ? status : weights_file_check_seen(from->weights, error);
 }
 
 int et_import_open_weights(et_import *from, et_error *error)
@@ -302,7 +634,7 @@ int et_import_open_weights(et_import *from, et_error *error)
                        other ? ", but " : "; download one of them", other ? other : "",
                        other ? ", which is not supported" : "");
     int status = et_import_check_file(from, name, error);
-    return status ? status : et_weights_file_open(&from->weights, path, error);
+    return status ? status : weights_file_open(&from->weights, path, error);
 }
 
 /* ---- tables ---- */
@@ -324,19 +656,19 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
     const size_t bytes = (size_t)et_shape_count(shape) * sizeof *rows;
     for (int i = 0; i < TABLE_NAMES && of->names[i] && !status; i++) {
         const float *values;
-        if (!et_weights_file_find(r->file, of->names[i], &there))
+        if (!weights_file_find(r->file, of->names[i], &there))
             continue;
-        status = et_weights_file_need(r->file, of->names[i], shape, &values, error);
+        status = weights_file_need(r->file, of->names[i], shape, &values, error);
         if (!status && done && memcmp(rows, values, bytes) != 0)
-            status = et_weights_file_refuse(
-                r->file, of->names[i], "differs from the table that config.json shares it with",
-                error);
+            status = weights_file_refuse(r->file, of->names[i],
+                                         "differs from the table that config.json shares it with",
+                                         error);
         else if (!status && !done)
             memcpy(rows, values, bytes);
         done = true;
     }
     const float *none;
-    return status || done ? status : et_weights_file_read(r->file, of->names[0], &none, error);
+    return status || done ? status : weights_file_read(r->file, of->names[0], &none, error);
 }
 
 #define SHARED     ET_UNUSED_TABLE
@@ -351,20 +683,19 @@ static int compare_tables(et_import *from, et_error *error)
     et_foreign_model *facts = &from->facts;
     et_shape encoder, decoder;
     const float *values;
-    if (!facts->shared || facts->tied ||
-        !et_weights_file_find(from->weights, OF_ENCODER, &encoder) ||
-        !et_weights_file_find(from->weights, OF_DECODER, &decoder) ||
+    if (!facts->shared || facts->tied || !weights_file_find(from->weights, OF_ENCODER, &encoder) ||
+        !weights_file_find(from->weights, OF_DECODER, &decoder) ||
         !et_shape_equal(encoder, decoder) || encoder.rank != 2 ||
         encoder.size[0] != facts->tokens[ET_SIDE_SOURCE])
         return ET_OK;
-    int status = et_weights_file_read(from->weights, OF_ENCODER, &values, error);
+    int status = weights_file_read(from->weights, OF_ENCODER, &values, error);
     const size_t count = (size_t)et_shape_count(encoder), bytes = count * sizeof *values;
     float *first = status ? NULL : et_alloc(count + 1, sizeof *first);
     if (!status && !first)
         status = et_alloc_failed(error, bytes, "a table");
     if (!status) {
         memcpy(first, values, bytes);
-        status = et_weights_file_read(from->weights, OF_DECODER, &values, error);
+        status = weights_file_read(from->weights, OF_DECODER, &values, error);
     }
     facts->shared = status || !memcmp(first, values, bytes);
     et_free(first);
@@ -397,7 +728,7 @@ static int read_tables(et_import_reading *r, et_error *error)
         et_shape shape;
         const float *values;
         import_param(r, r->model->source.scope, "table", &shape);
-        status = et_weights_file_need(r->file, SHARED, shape, &values, error);
+        status = weights_file_need(r->file, SHARED, shape, &values, error);
     }
     if (!status && facts->shared)
         status = read_table(r, &all[0], error);
@@ -412,8 +743,8 @@ static int read_bias(et_import_reading *r, et_error *error)
     et_shape shape;
     const float *values;
     float *bias = import_param(r, r->model->output.scope, "bias", &shape);
-    int status = et_weights_file_need(r->file, "final_logits_bias", et_shape_2(1, shape.size[0]),
-                                      &values, error);
+    int status = weights_file_need(r->file, "final_logits_bias", et_shape_2(1, shape.size[0]),
+                                   &values, error);
     if (!status)
         memcpy(bias, values, (size_t)shape.size[0] * sizeof *bias);
     return status;
@@ -439,13 +770,13 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
 {
     et_shape shape;
     const float *values;
-    if (!et_weights_file_find(file, name, &shape))
+    if (!weights_file_find(file, name, &shape))
         return ET_OK;
     if (shape.rank != 2 || shape.size[1] != width)
-        return et_weights_file_refuse(file, name, "has another width than the embeddings", error);
+        return weights_file_refuse(file, name, "has another width than the embeddings", error);
     if (shape.size[0] > ET_TRANSLATION_LENGTH_MAX)
-        return et_weights_file_refuse(file, name, "has too many positions", error);
-    int status = et_weights_file_read(file, name, &values, error);
+        return weights_file_refuse(file, name, "has too many positions", error);
+    int status = weights_file_read(file, name, &values, error);
     const int64_t count = et_shape_count(shape);
     float *made = status ? NULL : et_alloc((size_t)count + 1, sizeof *made);
     if (!status && !made)
@@ -458,10 +789,10 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
     }
     et_free(made);
     if (!status && !is)
-        return et_weights_file_refuse(file, name,
-                                      "is not a table of sinusoids, which is not supported", error);
+        return weights_file_refuse(file, name,
+                                   "is not a table of sinusoids, which is not supported", error);
     if (!status && *kind && strcmp(*kind, is) != 0)
-        return et_weights_file_refuse(file, name, "has other sinusoids than the encoder", error);
+        return weights_file_refuse(file, name, "has other sinusoids than the encoder", error);
     *kind = status ? NULL : is;
     return status;
 }
@@ -492,13 +823,11 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
         .file = from->weights, .facts = &from->facts, .params = params, .model = model
     };
     const et_tensor_map map = { model, params, ET_NAMES_TRANSFORMERS };
-    et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
+    weights_file_limit(from->weights, (size_t)et_params_elements(params));
     et_params_begin_change(params);
     int status = read_tables(&r, error);
-    if (!status)
-        status = read_bias(&r, error);
-    if (!status)
+    if (!status && !(status = read_bias(&r, error)))
         status = et_tensor_map_each(&map, import_read_mapped, &r, error);
     et_params_changed(params, true);
-    return status ? status : et_weights_file_check_seen(from->weights, error);
+    return status ? status : weights_file_check_seen(from->weights, error);
 }

@@ -325,30 +325,26 @@ static void read_link(part link, part languages[ET_SIDES])
     languages[ET_SIDE_TARGET] = (part){ link.text + dash + 1, end - dash - 1 };
 }
 
-static void read_line(part line, release *r)
-{
-    part value;
-    line = trim(line);
-    if (has_name(line, "# ", &value))
-        *r = (release){ .normalized = false };
-    else if (has_name(line, "* source language(s):", &value))
-        r->languages[ET_SIDE_SOURCE] = value;
-    else if (has_name(line, "* target language(s):", &value))
-        r->languages[ET_SIDE_TARGET] = value;
-    else if (has_name(line, "* pre-processing:", &value))
-        r->normalized = contains(value, "normalization");
-    else if (has_name(line, "* download:", &value) && !r->languages[ET_SIDE_SOURCE].length &&
-             !r->languages[ET_SIDE_TARGET].length)
-        read_link(value, r->languages);
-}
-
 static release read_text(const char *text, size_t length)
 {
     release r = { .normalized = false };
     for (const char *end = text + length; text < end;) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop ? stop : end;
-        read_line((part){ text, (size_t)(stop - text) }, &r);
+        part line = (part){ text, (size_t)(stop - text) };
+        part value;
+        line = trim(line);
+        if (has_name(line, "# ", &value))
+            r = (release){ .normalized = false };
+        else if (has_name(line, "* source language(s):", &value))
+            r.languages[ET_SIDE_SOURCE] = value;
+        else if (has_name(line, "* target language(s):", &value))
+            r.languages[ET_SIDE_TARGET] = value;
+        else if (has_name(line, "* pre-processing:", &value))
+            r.normalized = contains(value, "normalization");
+        else if (has_name(line, "* download:", &value) && !r.languages[ET_SIDE_SOURCE].length &&
+                 !r.languages[ET_SIDE_TARGET].length)
+            read_link(value, r.languages);
         text = stop + 1;
     }
     return r;
@@ -613,13 +609,11 @@ static int read_list(et_import *from, int side, const symbols *s, vocabulary_lis
     *list = (vocabulary_list){ .tokens = tokens,
                                .count = (int32_t)json->count,
                                .added = from->added[side] };
-    status = find_symbol(json, s->eos, facts->eos, by, &list->eos, path, error);
-    if (!status)
-        status = find_symbol(json, s->unk, -1, by, &list->unk, path, error);
-    if (!status)
-        status = find_symbol(json, from->marian ? from->start[side] : s->pad,
-                             side == ET_SIDE_TARGET ? facts->pad : -1, by, &list->pad, path, error);
-    return status;
+    if ((status = find_symbol(json, s->eos, facts->eos, by, &list->eos, path, error)) ||
+        (status = find_symbol(json, s->unk, -1, by, &list->unk, path, error)))
+        return status;
+    return find_symbol(json, from->marian ? from->start[side] : s->pad,
+                       side == ET_SIDE_TARGET ? facts->pad : -1, by, &list->pad, path, error);
 }
 
 static int make_vocabulary(et_import *from, int side, const vocabulary_list *list, et_error *error)
@@ -640,25 +634,6 @@ static int make_vocabulary(et_import *from, int side, const vocabulary_list *lis
     if (!status)
         et_vocabulary_close(vocabulary);
     return status;
-}
-
-/* Numbers of the search's forbidden tokens become tokens. */
-static int name_suppressed(et_import *from, const vocabulary_list *target, et_error *error)
-{
-    et_value *model = et_value_get(from->settings, "model");
-    const et_value *numbers = et_value_get(model, "suppressed_tokens");
-    et_value *names = et_value_list(&from->arena);
-    for (const et_value *v = numbers->first; v; v = v->next) {
-        if (v->integer < 0 || v->integer >= target->count)
-            return et_fail(error, ET_EFORMAT,
-                           "%s: bad_words_ids has %lld, which is no token of the vocabulary",
-                           from->folder, (long long)v->integer);
-        et_value_add_string(names, target->tokens[v->integer]);
-    }
-    et_value *to = et_value_set_list(model, "suppressed_tokens");
-    for (const et_value *v = names ? names->first : NULL; v; v = v->next)
-        et_value_add_string(to, v->string);
-    return ET_OK;
 }
 
 int et_import_read_vocabularies(et_import *from, et_error *error)
@@ -687,5 +662,22 @@ int et_import_read_vocabularies(et_import *from, et_error *error)
         if (!status)
             status = make_vocabulary(from, side, &lists[side], error);
     }
-    return status ? status : name_suppressed(from, &lists[ET_SIDE_TARGET], error);
+    if (status)
+        return status;
+    /* Numbers of the search's forbidden tokens become tokens. */
+    const vocabulary_list *target = &lists[ET_SIDE_TARGET];
+    et_value *model = et_value_get(from->settings, "model");
+    const et_value *numbers = et_value_get(model, "suppressed_tokens");
+    et_value *names = et_value_list(&from->arena);
+    for (const et_value *v = numbers->first; v; v = v->next) {
+        if (v->integer < 0 || v->integer >= target->count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: bad_words_ids has %lld, which is no token of the vocabulary",
+                           from->folder, (long long)v->integer);
+        et_value_add_string(names, target->tokens[v->integer]);
+    }
+    et_value *to = et_value_set_list(model, "suppressed_tokens");
+    for (const et_value *v = names ? names->first : NULL; v; v = v->next)
+        et_value_add_string(to, v->string);
+    return ET_OK;
 }

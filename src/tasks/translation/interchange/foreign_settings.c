@@ -381,18 +381,6 @@ static int64_t *fact_of(const et_foreign_model *m, const et_foreign_row *r)
     return (int64_t *)(void *)((char *)m + r->fact);
 }
 
-static void store(et_foreign_model *m, const et_foreign_row *r, const et_value *got)
-{
-    if (r->fact && got->kind != ET_VALUE_NULL)
-        *fact_of(m, r) = got->kind == ET_VALUE_BOOL ? got->boolean : got->integer;
-    const char *dot = r->setting ? strchr(r->setting, '.') : NULL;
-    if (r->setting && !dot)
-        et_value_set_copy(m->settings, r->setting, got);
-    for (int i = 0; i < STACKS && dot; i++)
-        if (*r->setting == '*' || *r->setting == *stacks[i])
-            et_value_set_copy(et_value_get(m->settings, stacks[i]), dot + 1, got);
-}
-
 int et_foreign_read(const et_foreign_file *file, const et_foreign_row *rows, et_foreign_model *m,
                     et_error *error)
 {
@@ -411,7 +399,14 @@ int et_foreign_read(const et_foreign_file *file, const et_foreign_row *rows, et_
                 return status;
             at += length + (at[length] == ' ');
         }
-        store(m, r, &got);
+        if (r->fact && got.kind != ET_VALUE_NULL)
+            *fact_of(m, r) = got.kind == ET_VALUE_BOOL ? got.boolean : got.integer;
+        const char *dot = r->setting ? strchr(r->setting, '.') : NULL;
+        if (r->setting && !dot)
+            et_value_set_copy(m->settings, r->setting, &got);
+        for (int i = 0; i < STACKS && dot; i++)
+            if (*r->setting == '*' || *r->setting == *stacks[i])
+                et_value_set_copy(et_value_get(m->settings, stacks[i]), dot + 1, &got);
     }
     return ET_OK;
 }

@@ -2,7 +2,7 @@
  * a setting of task.model or a fact about the files. Import reads a table and export writes the
  * same table, both in the order of its rows.
  *
- *     config.json --et_foreign_read--> settings, facts --et_foreign_write--> config.json
+ *   config.json --et_foreign_read--> settings, facts --et_foreign_write--> config.json
  *
  * A row without a counterpart here has a field that must have one value. A row without a field has
  * a setting that has one value in all models of the program. Import and export have code for what

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/graph/graph.h"
 
 /* A projection or a norm: one or two tensors. */
 typedef struct row {
@@ -203,4 +204,39 @@ void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, flo
     const int64_t columns = last_size(et_params_shape(params, mapped->param));
     for (int64_t i = 0; i < count; i++)
         values[i] = from[position(mapped, columns, i)];
+}
+
+/* ---- parameters ---- */
+
+/* Building the graph of the smallest batch declares them; it is never planned. */
+int et_transformer_declare(et_params **params, const et_transformer *model, et_error *error)
+{
+    et_assert(params && model);
+    et_graph *graph;
+    int status;
+    if ((status = et_params_new(params, error)) ||
+        (status = et_graph_new(&graph, *params, NULL, error)))
+        return status;
+    et_scope *root = et_graph_scope(graph);
+    et_transformer_train(root, model, 64, 64, 1);
+    et_transformer_table(root, model);
+    et_transformer_output_bias(root, model);
+    status = et_graph_finish(graph, error);
+    et_graph_free(graph);
+    return status;
+}
+
+bool et_table_row_is_zero(et_params *params, const char *scope, int64_t number)
+{
+    char name[ET_MAPPED_NAME_MAX];
+    snprintf(name, sizeof name, "%s/table", scope);
+    const int table = et_params_find(params, name);
+    et_assert(table >= 0);
+    const int64_t width = et_params_shape(params, table).size[1];
+    const float *values =
+        et_params_values(params) + et_params_offset(params, table) + number * width;
+    for (int64_t k = 0; k < width; k++)
+        if (values[k] != 0)
+            return false;
+    return true;
 }

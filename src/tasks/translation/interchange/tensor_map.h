@@ -52,4 +52,11 @@ int et_tensor_map_each(const et_tensor_map *map, et_mapped_tensor_fn *fn, void *
 void et_mapped_tensor_put(const et_mapped_tensor *mapped, et_params *params, const float *values);
 void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, float *values);
 
+/* New params with the parameters of a model, declared but without memory. *params: set even on
+ * failure. */
+int et_transformer_declare(et_params **params, const et_transformer *model, et_error *error);
+
+/* Whether a row of the table of a scope has only zeros, as Marian begins a target. */
+bool et_table_row_is_zero(et_params *params, const char *scope, int64_t row);
+
 #endif

@@ -484,19 +484,14 @@ int et_translation_check(const void *settings, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "task.model.padded_decode: needs task.model.decode_max_length; set it, or "
                        "set padded_decode to false");
-    int status = check_losses(model, error);
-    if (!status)
-        status = check_heads("encoder", &model->encoder, model->embedding_width, error);
-    if (!status)
-        status = check_heads("decoder", &model->decoder, model->embedding_width, error);
-    if (!status)
-        status = check_vocabulary(options, error);
-    if (!status)
-        status = et_translation_check_data("train_data", &options->train_data, true, error);
-    if (!status)
-        status =
-            et_translation_check_data("validation_data", &options->validation_data, false, error);
-    return status;
+    int status;
+    if ((status = check_losses(model, error)) ||
+        (status = check_heads("encoder", &model->encoder, model->embedding_width, error)) ||
+        (status = check_heads("decoder", &model->decoder, model->embedding_width, error)) ||
+        (status = check_vocabulary(options, error)) ||
+        (status = et_translation_check_data("train_data", &options->train_data, true, error)))
+        return status;
+    return et_translation_check_data("validation_data", &options->validation_data, false, error);
 }
 
 /* Values that et_translation_validate logs. Keep both in step: the message below lists these names.
