@@ -229,7 +229,7 @@ static void predict(const table *t, double *to, int64_t width)
 
 static void compare(const table *t, const char *model)
 {
-    const et_predicted_output *output = &t->predictor->output[0];
+    const et_table_output *output = &t->predictor->output[0];
     const int64_t width = output->width, wide = t->x->width;
     double x[COUNT(t->rows) * COLUMNS], ids[COUNT(t->rows) * IDS], wanted[COUNT(t->rows) * 4];
     char path[64];

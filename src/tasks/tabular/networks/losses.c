@@ -52,21 +52,6 @@ static et_node *dense(et_scope *scope, et_node *x, int64_t units)
     return et_matmul(x, weight, bias, NULL);
 }
 
-/* Each member has its own embeddings of texts, so that members do not depend on each other. */
-static et_node *member(et_scope *scope, const et_pack_member *m, const et_tabular_pack *pack,
-                       const et_tabular_inputs *inputs, int64_t outputs)
-{
-    et_tabular_inputs own = *inputs;
-    own.learned = scope;
-    et_node *x = et_tabular_flatten(et_in(scope, "columns"), &own, &m->columns);
-    for (int i = 0; i < m->num_layers; i++) {
-        et_scope *layer = et_at(scope, ET_PACK_LAYER, i);
-        x = et_relu(dense(layer, x, pack->width));
-        x = et_dropout(layer, x, (float)m->dropout);
-    }
-    return dense(et_in(scope, "logits"), x, outputs);
-}
-
 /* The outputs of all members side by side, float32 [rows, members * outputs], below a scope of the
  * model's. which: [members] of the pack that the graph has; NULL: all. */
 static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *model,
@@ -82,9 +67,18 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
     et_tabular_inputs_open(&inputs, root, encoder, &model->ignored_features);
     for (int64_t i = 0; i < all; i++) {
         const et_pack_member m = et_pack_member_at(pack, i);
-        if (!which || which[i])
-            parts[count++] =
-                member(et_at(scope, ET_PACK_MEMBER, (int)m.number), &m, pack, &inputs, outputs);
+        if (which && !which[i])
+            continue;
+        et_scope *member = et_at(scope, ET_PACK_MEMBER, (int)m.number);
+        /* Each has its own embeddings of texts, so that members do not depend on each other. */
+        inputs.learned = member;
+        et_node *x = et_tabular_flatten(et_in(member, "columns"), &inputs, &m.columns);
+        for (int k = 0; k < m.num_layers; k++) {
+            et_scope *layer = et_at(member, ET_PACK_LAYER, k);
+            x = et_relu(dense(layer, x, pack->width));
+            x = et_dropout(layer, x, (float)m.dropout);
+        }
+        parts[count++] = dense(et_in(member, "logits"), x, outputs);
     }
     et_node *y = count ? et_concatenate_columns(parts, count)
                        : et_graph_poison(et_scope_graph(scope), "a pack without members");

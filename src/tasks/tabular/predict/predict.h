@@ -62,14 +62,6 @@ typedef struct et_table_model {
     et_model_builder *builder; /* of its class's size */
 } et_table_model;
 
-typedef struct et_predicted_output {
-    const char *name;
-    int64_t width;
-    const float *values;       /* [batch_size, width]; of the last run */
-    const char *const *value;  /* [width]: names; NULL: none. The encoder's, or the graph's */
-    const char *const *choice; /* as in et_table_output; the encoder's */
-} et_predicted_output;
-
 struct et_predictor {
     et_table_model *model;
     bool shares; /* the model is another's */
@@ -82,14 +74,14 @@ struct et_predictor {
     et_batch *batch;
     void **to;    /* [fields of the encoder]: destination of the next row; owned */
     size_t *size; /* [the same]: bytes of an item; owned */
-    et_predicted_output output[ET_NODES_MAX];
+    et_table_output output[ET_NODES_MAX];
+    const float *values[ET_NODES_MAX]; /* of output i [batch_size, width]; of the last run */
     int outputs;
     const et_encoded_field *field; /* the target; NULL: none */
     const et_target_kind *kind;    /* of the target; NULL: no output is of it */
     int target;                    /* the output of the target, of this kind; -1: none */
     int classes;                   /* 0: the target is of another kind */
     const char *const *labels;     /* [classes]; the encoder's */
-    et_table_output shown[ET_NODES_MAX];
     et_table_facts facts;
 };
 

@@ -333,7 +333,7 @@ void et_prediction_lines_release(et_prediction_lines *lines)
 /* The name of a value: its label, target or number. NULL: the only value. */
 static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
 {
-    const et_predicted_output *of = &p->output[output];
+    const et_table_output *of = &p->output[output];
     if (of->value)
         return of->value[i];
     snprintf(number, 24, "%" PRId64, i);

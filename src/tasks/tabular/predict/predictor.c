@@ -84,7 +84,7 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
         bool some = false;
         model->chosen = et_arena_array(&model->arena, (size_t)count, sizeof *model->chosen);
         for (int64_t i = 0; model->chosen && i < count; i++)
-            some |= model->chosen[i] = share[i] > 0;
+            some |= (model->chosen[i] = share[i] > 0);
         if (!model->chosen)
             status = et_alloc_failed(error, (size_t)count, "a model");
         else if (!some)
@@ -362,7 +362,7 @@ static int make_layout(et_predictor *p, et_error *error)
                          p->model->directory);
 }
 
-ET_SORT_BY(by_name, et_predicted_output, strcmp(a->name, b->name), 0)
+ET_SORT_BY(by_name, et_table_output, strcmp(a->name, b->name), 0)
 
 /* The outputs of the graph, by name. */
 static int find_outputs(et_predictor *p, et_error *error)
@@ -377,9 +377,8 @@ static int find_outputs(et_predictor *p, et_error *error)
                 error, ET_ECONFIG,
                 "%s: output %s is not a float32 value per row, or there are more than %d outputs",
                 p->model->directory, name, ET_NODES_MAX);
-        p->output[p->outputs++] = (et_predicted_output){
-            .name = name, .width = et_shape_count(values.shape) / rows, .values = values.data
-        };
+        p->output[p->outputs++] =
+            (et_table_output){ .name = name, .width = et_shape_count(values.shape) / rows };
     }
     if (!p->outputs)
         return et_fail(error, ET_ECONFIG, "%s: the model has no output", p->model->directory);
@@ -438,10 +437,7 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
         (status = et_batch_new(&p->batch, &p->layout, error)) || (status = find_outputs(p, error)))
         return status;
     find_target(p);
-    for (int i = 0; i < p->outputs; i++)
-        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width, p->output[i].value,
-                                         p->output[i].choice };
-    p->facts = (et_table_facts){ .output = p->shown,
+    p->facts = (et_table_facts){ .output = p->output,
                                  .outputs = p->outputs,
                                  .label = p->labels,
                                  .labels = p->classes,
@@ -547,14 +543,14 @@ int et_predictor_run(et_predictor *p, int64_t count, et_error *error)
     et_batch_finish(p->batch);
     int status = et_pass_run(p->pass, p->batch, 0, 0, error);
     for (int i = 0; i < p->outputs && !status; i++)
-        p->output[i].values = et_pass_output(p->pass, p->output[i].name).data;
+        p->values[i] = et_pass_output(p->pass, p->output[i].name).data;
     return status;
 }
 
 const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
 {
     et_assert(output >= 0 && output < p->outputs && at >= 0 && at < p->batch_size);
-    return p->output[output].values + at * p->output[output].width;
+    return p->values[output] + at * p->output[output].width;
 }
 
 const et_target_unit *et_predictor_unit(const et_predictor *p, int output, int64_t i)

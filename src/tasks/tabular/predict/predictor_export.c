@@ -129,7 +129,7 @@ static int note_list(et_onnx *to, const char *key, const char *const *texts, int
 /* Notes the names of the columns of outputs. */
 static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
 {
-    const et_predicted_output *output = p->target < 0 ? NULL : &p->output[p->target];
+    const et_table_output *output = p->target < 0 ? NULL : &p->output[p->target];
     int status =
         p->field ? note_list(to, "targets", p->field->column, p->field->width, error) : ET_OK;
     if (status)
@@ -214,7 +214,7 @@ static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et
 {
     et_assert(p->kind == &et_target_labels);
     static const char *const none[] = { "" };
-    const et_predicted_output *output = &p->output[p->target];
+    const et_table_output *output = &p->output[p->target];
     const et_onnx_dim dims[] = { { ET_ONNX_ROWS, 0 }, { NULL, output->width } };
     const char **texts = et_alloc_zero(2 * (size_t)output->width, sizeof *texts);
     if (!texts)

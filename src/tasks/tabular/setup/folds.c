@@ -449,20 +449,15 @@ static int keep(key_reading *r, const et_row *row)
 /* As a table of samples leaves them out. */
 static bool has_target(const key_reading *r)
 {
-    const et_encoder *encoder = r->encoder;
-    for (int f = 0; f < et_encoder_fields(encoder); f++) {
-        const et_encoded_field *field = et_encoder_field(encoder, f);
-        const float *value = r->to[f];
-        int32_t class;
-        memcpy(&class, value, sizeof class);
-        if (field->kind == ET_ENCODED_CLASS && class < 0)
-            return false;
-        const bool numbers = et_encoded_is_target(field->kind) && field->kind != ET_ENCODED_CLASS;
-        for (int64_t i = 0; numbers && i < field->width; i++)
-            if (isnan(value[i]))
-                return false;
-    }
-    return true;
+    const int target = et_encoder_target(r->encoder);
+    const et_encoded_field *field = et_encoder_field(r->encoder, target);
+    const float *value = r->to[target];
+    if (field->kind == ET_ENCODED_CLASS)
+        return *(const int32_t *)r->to[target] >= 0;
+    int64_t i = 0;
+    while (i < field->width && !isnan(value[i]))
+        i++;
+    return i == field->width;
 }
 
 static int find_column(key_reading *r, const et_encoder *encoder)
@@ -494,50 +489,13 @@ static int find_column(key_reading *r, const et_encoder *encoder)
 }
 
 /* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
- * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
- * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
- * compared with that of earlier rows. */
-static int row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_order order,
-                         const et_encoder *encoder, const et_metadata *metadata,
-                         const et_strings *paths, const et_rows_options *options, et_error *error)
-{
-    et_assert(keys && column && paths->count);
-    const int fields = et_encoder_fields(encoder);
-    const et_layout *layout = et_encoder_layout(encoder);
-    key_reading r = { .keys = keys,
-                      .column = column,
-                      .times = times,
-                      .order = order,
-                      .encoder = encoder,
-                      .error = error };
-    et_arena arena = ET_ARENA_INIT;
-    et_row row = { .end = false };
-    *keys = (et_row_keys){ 0 };
-    int status = find_column(&r, encoder);
-    if (status)
-        return status;
-    r.to = et_arena_array(&arena, (size_t)fields, sizeof *r.to);
-    for (int f = 0; r.to && f < fields; f++)
-        r.to[f] = et_arena_array(&arena, (size_t)et_shape_count(layout->field[f].item),
-                                 et_dtype_size(layout->field[f].dtype));
-    if (arena.failed)
-        status = et_alloc_failed(error, (size_t)fields * sizeof *r.to, "a row");
-    if (!status)
-        status = et_rows_open_files(&r.rows, et_encoder_row_layout(encoder), paths, options,
-                                    metadata, error);
-    while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
-        status = et_row_encode(encoder, r.rows, &row, r.to, error);
-        if (!status && has_target(&r))
-            status = keep(&r, &row);
-    }
-    et_rows_close(r.rows);
-    et_arena_release(&arena);
-    return status;
-}
-
+ * and paths. */
 int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error)
 {
     const et_tabular_options *o = &task->options;
+    const et_encoder *encoder = task->encoder;
+    const int fields = et_encoder_fields(encoder);
+    const et_layout *layout = et_encoder_layout(encoder);
     const bool times = et_tabular_is_named(o->time);
     const et_table_samples_options table = et_tabular_table_options(o, task->missing);
     const et_rows_options how = { .csv = table.csv, .header = table.header };
@@ -545,15 +503,37 @@ int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_erro
         return ET_OK;
     const char *column = times ? o->time : o->groups;
     const et_date_order given = et_column_date_order(task->texts.features, column);
-    const et_date_order order =
-        given ? given : et_metadata_find(task->texts.metadata, column)->order;
-    if (times && order == ET_DATE_TIME && !task->context.evaluates)
+    key_reading r = { .keys = keys,
+                      .column = column,
+                      .times = times,
+                      .order =
+                          given ? given : et_metadata_find(task->texts.metadata, column)->order,
+                      .encoder = encoder,
+                      .error = error };
+    et_arena arena = ET_ARENA_INIT;
+    et_row row = { .end = false };
+    if (times && r.order == ET_DATE_TIME && !task->context.evaluates)
         et_log(ET_LOG_WARNING,
                "column %s has times of day without a date: --time orders rows of all days by their "
                "time of day",
                column);
-    int status = row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
-                               &task->paths, &how, error);
+    int status = find_column(&r, encoder);
+    if (status)
+        return status;
+    r.to = et_arena_array(&arena, (size_t)fields, sizeof *r.to);
+    for (int f = 0; r.to && f < fields; f++)
+        r.to[f] = et_arena_array(&arena, (size_t)et_shape_count(layout->field[f].item),
+                                 et_dtype_size(layout->field[f].dtype));
+    status = arena.failed ? et_alloc_failed(error, (size_t)fields * sizeof *r.to, "a row")
+                          : et_rows_open_files(&r.rows, et_encoder_row_layout(encoder),
+                                               &task->paths, &how, task->texts.metadata, error);
+    while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
+        status = et_row_encode(encoder, r.rows, &row, r.to, error);
+        if (!status && has_target(&r))
+            status = keep(&r, &row);
+    }
+    et_rows_close(r.rows);
+    et_arena_release(&arena);
     et_assert(status || keys->count >= task->table->count);
     return status;
 }

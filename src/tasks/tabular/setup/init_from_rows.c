@@ -245,28 +245,18 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
  * without training rows, classes without validation rows, numbers or labels that are all equal,
  * words after the last one that a feature reads. And class weights, which spoil probabilities. */
 
-static void count_numbers(void *payload, const et_batch *batch, int64_t first)
+/* Numbers or labels that differ from those of the first row. */
+static void count_others(void *payload, const et_batch *batch, int64_t first)
 {
     const target_counts *s = payload;
     const int64_t width = s->target->width;
-    for (int64_t i = 0; i < batch->filled[0]; i++)
-        for (int64_t k = 0; k < width; k++) {
-            double t = et_encoded_written(batch->data[s->field], i * width + k);
-            if (first + i == 0)
-                s->first[k] = t;
-            s->count[k] += t != s->first[k];
-        }
-}
-
-static void count_labels(void *payload, const et_batch *batch, int64_t first)
-{
-    const target_counts *s = payload;
-    const int64_t width = s->target->width;
-    const float *label = batch->data[s->field];
+    const void *all = batch->data[s->field];
+    const bool labels = s->target->kind == ET_ENCODED_LABELS;
     for (int64_t i = 0; i < batch->filled[0] * width; i++) {
+        const double t = labels ? (double)((const float *)all)[i] : et_encoded_written(all, i);
         if (first + i / width == 0)
-            s->first[i] = (double)label[i];
-        s->count[i % width] += (double)label[i] != s->first[i % width];
+            s->first[i] = t;
+        s->count[i % width] += t != s->first[i % width];
     }
 }
 
@@ -289,10 +279,7 @@ static int count_rows(target_counts *s, const et_tabular_task *task, et_samples 
     s->field = et_layout_find(&rows->layout, field);
     memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
     return et_tabular_read(rows, rows->count,
-                           kind == ET_ENCODED_CLASS    ? count_classes
-                           : kind == ET_ENCODED_LABELS ? count_labels
-                                                       : count_numbers,
-                           s, error);
+                           kind == ET_ENCODED_CLASS ? count_classes : count_others, s, error);
 }
 
 /* ---- messages ---- */

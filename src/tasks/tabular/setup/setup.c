@@ -116,18 +116,6 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
     return true;
 }
 
-static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
-{
-    et_validation_rows *s = &task->results;
-    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field->name)];
-    for (int64_t i = 0; i < batch->filled[0]; i++) {
-        const size_t row = batch->sample[i];
-        s->class[row] = class[i];
-        memcpy(s->output + row * (size_t)s->width, output + i * s->width,
-               (size_t)s->width * sizeof *output);
-    }
-}
-
 /* Values of a batch as doubles, in the unit of the file. If the encoder is not exact, they come
  * from float32. */
 typedef struct batch_values {
@@ -164,19 +152,6 @@ static double predicted_at(const batch_values *v, int64_t at)
 static double written_at(const batch_values *v, int64_t at)
 {
     return v->written ? et_encoded_written(v->written, at) : (double)v->value[at];
-}
-
-static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
-{
-    et_validation_rows *s = &task->results;
-    const batch_values v = values_of(task, batch, output);
-    for (int64_t i = 0; i < batch->filled[0]; i++) {
-        const int64_t row = batch->sample[i];
-        for (int64_t k = 0; k < s->width; k++)
-            s->value[row * s->width + k] = predicted_at(&v, i * s->width + k);
-        for (int64_t k = 0; k < s->targets; k++)
-            s->written[row * s->targets + k] = written_at(&v, i * s->targets + k);
-    }
 }
 
 /* Of the rows of a batch; NULL: all weigh 1. */
@@ -227,18 +202,25 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == s->width);
     if (members)
         member = et_pass_output(now->model, ET_TABULAR_MEMBERS).data;
+    const batch_values v = values_of(task, batch, output.data);
+    const int32_t *class = s->class ? (const void *)v.value : NULL;
     for (int64_t i = 0; i < batch->filled[0]; i++) {
-        const size_t row = batch->sample[i];
-        et_assert((int64_t)row < s->rows);
+        const int64_t row = batch->sample[i], width = s->width;
+        et_assert(row < s->rows);
         s->weight[row] = weight ? (double)weight[i] : 1;
         if (member)
-            memcpy(s->member + row * members, member + (size_t)i * members,
+            memcpy(s->member + (size_t)row * members, member + (size_t)i * members,
                    members * sizeof *member);
+        if (class) {
+            s->class[row] = class[i];
+            memcpy(s->output + row * width, v.output + i * width, (size_t)width * sizeof *v.output);
+            continue;
+        }
+        for (int64_t k = 0; k < width; k++)
+            s->value[row * width + k] = predicted_at(&v, i * width + k);
+        for (int64_t k = 0; k < s->targets; k++)
+            s->written[row * s->targets + k] = written_at(&v, i * s->targets + k);
     }
-    if (s->class)
-        keep_class(task, batch, output.data);
-    else
-        keep_values(task, batch, output.data);
     return ET_OK;
 }
 
@@ -547,18 +529,17 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
     int64_t share;
-    int status = training && data->batch_size
-                     ? et_task_context_batch(&task->context, data->batch_size, options.setting,
-                                             &share, error)
-                     : ET_OK;
-    if (!status && options.capacity[0] % replicas)
-        status = et_fail(error, ET_ECONFIG,
-                         "%s: %lld rows cannot be split into %lld equal parts, one per replica",
-                         options.setting, (long long)options.capacity[0], (long long)replicas);
+    int status;
+    if (training && data->batch_size &&
+        (status = et_task_context_batch(&task->context, data->batch_size, options.setting, &share,
+                                        error)))
+        return status;
+    if (options.capacity[0] % replicas)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %lld rows cannot be split into %lld equal parts, one per replica",
+                       options.setting, (long long)options.capacity[0], (long long)replicas);
     options.capacity[0] /= replicas;
-    if (!status)
-        status = et_tabular_borrow(&own, rows, error);
-    if (status)
+    if ((status = et_tabular_borrow(&own, rows, error)))
         return status;
     if (pipelines > 1)
         status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
@@ -579,12 +560,10 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
 static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
 {
     et_track *track = et_device_track(task->context.device);
-    int status = ET_OK;
-    if (task->context.device->tracing->trace)
-        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
-    if (!status)
-        status = et_prefetch_open(out, *out, task->context.prefetch, error);
-    if (status) {
+    int status;
+    if ((task->context.device->tracing->trace &&
+         (status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error))) ||
+        (status = et_prefetch_open(out, *out, task->context.prefetch, error))) {
         et_source_close(*out);
         *out = NULL;
     }
@@ -628,15 +607,16 @@ static int open_other(et_tabular_task *task, const et_data_config *params,
     data->input_path = (et_strings){ NULL, 0 };
     data->mix = data->sets = (et_structs){ NULL, 0 };
     int status = et_settings_override(&settings, params->settings, error);
-    if (!status && (data->mix.count || data->sets.count))
-        status =
-            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
-    if (!status && !data->input_path.count && data->limit != own->limit)
-        status = et_fail(error, ET_ECONFIG,
-                         "limit: for the task's own rows, set limit in the task; here also name a "
-                         "table (input_path)");
-    if (status || !data->input_path.count)
+    if (status)
         return status;
+    if (data->mix.count || data->sets.count)
+        return et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
+    if (!data->input_path.count && data->limit != own->limit)
+        return et_fail(error, ET_ECONFIG,
+                       "limit: for the task's own rows, set limit in the task; here also name a "
+                       "table (input_path)");
+    if (!data->input_path.count)
+        return ET_OK;
     status = et_paths_match(&paths, &data->input_path, name, &other->arena, error);
     return status ? status : et_tabular_open_table(task, &other->rows, &paths, data->limit, error);
 }

@@ -74,7 +74,10 @@ typedef struct et_row_keys {
     int64_t count;
 } et_row_keys;
 
-/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. */
+/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. keys
+ * is zeroed. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no value; with times, a
+ * value that is neither a number nor a date, or whose time zone cannot be compared with that of
+ * earlier rows. */
 int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error);
 
 #endif

@@ -42,8 +42,8 @@ typedef struct et_scored_targets {
     int64_t first;             /* as in et_class_predictions, of classes, as the next */
     double threshold;
     const double *costs;
-    bool plain; /* scores are those of all targets together, also where they mean nothing, such as
-                   r2 of equal targets */
+    bool plain; /* only scores of all targets together; scores without a meaning, such as r2 of
+                   equal targets, are not replaced by NaN */
 } et_scored_targets;
 
 /* Borrowed from the task. */
@@ -52,14 +52,14 @@ et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 /* What depends on the kind of target. */
 typedef struct et_target_kind {
     const char *output;           /* the name of the output: ET_TABULAR_SCORES, ... */
-    const char *mean;             /* a mean of its numbers */
-    bool labelled;                /* the output is probabilities, and rows have labels */
-    bool single;                  /* a row has one target, however wide the output is */
-    const char *noun;             /* "the target x has classes" */
-    const char *losses;           /* those that the settings may name */
-    const char *const *scores[3]; /* lists of names of scores, each ended by NULL */
-    const char *shown[3];         /* the scores that a series of trainings shows; NULL */
-    const char *main_metrics[3];  /* of the task; NULL */
+    const char *mean;             /* "mean score": the title of a chart of means */
+    bool labelled;                /* the output is probabilities, and each row has a label */
+    bool single;                  /* a row has one target, even if the output has several numbers */
+    const char *noun;             /* "has classes", as in "the target x has classes" */
+    const char *losses;           /* choices of task.loss, for a message */
+    const char *const *scores[3]; /* lists of names of scores; each list ends with NULL */
+    const char *shown[3];         /* scores that a series of trainings shows, ended by NULL */
+    const char *main_metrics[3];  /* of the task's class, ended by NULL, as the next */
     const char *best_metric;
     /* Scores the rows of a validation, into logs. ET_EDATA: a prediction or weight is invalid. */
     int (*score)(const et_scored_targets *of, const et_validation_rows *rows, et_value *logs,
