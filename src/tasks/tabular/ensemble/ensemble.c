@@ -465,14 +465,14 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
 {
     const reading *r = payload;
     const et_identity identity = { load->checkpoint, load->facts.identity };
-    return et_tabular_graph_check_identity(&r->experiment, load->artifact, &identity, error);
+    return et_tabular_check_identity(&r->experiment, load->artifact, &identity, error);
 }
 
 static int open_reading(reading *r, et_selection *s, const char *directory, et_error *error)
 {
     int status;
     if ((status = et_artifact_open(&r->artifact, directory, error)) ||
-        (status = et_tabular_graph_check(&r->experiment, &r->artifact, &s->arena, error)) ||
+        (status = et_tabular_read_run(&r->experiment, &r->artifact, &s->arena, error)) ||
         (status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error)) ||
         (status = et_params_new(&r->to->params, error)))
         return status;

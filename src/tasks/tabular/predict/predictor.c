@@ -34,8 +34,8 @@
 #include "train/checkpoint/run_names.h"
 
 /* A run of another task is reported as such, not by an unknown name. */
-int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
-                           et_error *error)
+int et_tabular_read_run(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
+                        et_error *error)
 {
     const et_experiment_row *row = et_tabular_experiments;
     const char *name;
@@ -98,8 +98,8 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
     return status;
 }
 
-int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
-                                    const et_identity *identity, et_error *error)
+int et_tabular_check_identity(const et_experiment *experiment, const et_artifact *artifact,
+                              const et_identity *identity, et_error *error)
 {
     int status = et_experiment_check_model(experiment, identity, et_artifact_run(artifact), error);
     return status ? status : et_tabular_belongs_in(artifact, identity, error);
@@ -261,7 +261,7 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
     if ((!model->directory &&
          (status = et_alloc_failed(error, strlen(artifact->name), "a path"))) ||
         (!job &&
-         (status = et_tabular_graph_check(&model->experiment, artifact, &model->arena, error))) ||
+         (status = et_tabular_read_run(&model->experiment, artifact, &model->arena, error))) ||
         (status = read_encoder(model, artifact, error)) ||
         (status = (job ? open_builder : open_run)(model, artifact, options, error)))
         close_model(model);
@@ -277,9 +277,9 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
 {
     const et_table_model *model = payload;
     const et_identity identity = { load->checkpoint, load->facts.identity };
-    return model->kind ? et_builder_check_identity(&identity, model->encoder, error)
-                       : et_tabular_graph_check_identity(&model->experiment, load->artifact,
-                                                         &identity, error);
+    return model->kind
+               ? et_builder_check_identity(&identity, model->encoder, error)
+               : et_tabular_check_identity(&model->experiment, load->artifact, &identity, error);
 }
 
 /* Targets of a builder, and of weights without a unit, are as in the files. */
