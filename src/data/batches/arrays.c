@@ -9,6 +9,7 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "base/vector.h"
@@ -22,7 +23,8 @@ typedef struct arrays {
     size_t stride;              /* of a window; 0: as size */
     bool owned;
     int count;
-    et_layout_field *field; /* [count + 1]; names owned */
+    et_layout_field *field; /* [count + 1] */
+    et_arena arena;         /* of these lists and of names */
 } arrays;
 
 static int arrays_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
@@ -49,13 +51,9 @@ static void arrays_describe(const et_samples *samples, uint32_t which, int kind,
 static void arrays_close(et_samples *samples)
 {
     arrays *self = (arrays *)samples;
-    for (int k = 0; self->field && k < self->count; k++)
-        et_free((char *)self->field[k].name);
-    for (int k = 0; self->owned && self->data && k < self->count; k++)
+    for (int k = 0; self->owned && k < self->count; k++)
         et_free((void *)self->data[k]);
-    et_free(self->field);
-    et_free((void *)self->data);
-    et_free(self->size);
+    et_arena_release(&self->arena);
     et_free(self);
 }
 
@@ -88,7 +86,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
     for (int i = 0; i < k; i++)
         if (!strcmp(array->name, self->field[i].name))
             return et_fail(error, ET_ECONFIG, "array %s: another array has this name", array->name);
-    char *name = et_strdup(array->name);
+    char *name = et_arena_strdup(&self->arena, array->name);
     if (!name)
         return et_alloc_failed(error, strlen(array->name), "arrays");
     self->data[k] = array->data;
@@ -126,12 +124,11 @@ static int open_arrays(arrays **out, const et_array *array, int fields, int64_t 
     self->samples.count = self->samples.total[0] = count;
     self->samples.largest[0] = 1;
     self->stride = stride;
-    self->data = et_alloc_zero(n, sizeof *self->data);
-    self->size = et_alloc_zero(n, sizeof *self->size);
-    self->field = et_alloc_zero(n + 1, sizeof *self->field);
-    int status = self->data && self->size && self->field
-                     ? ET_OK
-                     : et_alloc_failed(error, n * sizeof *self->field, "arrays");
+    self->data = et_arena_array(&self->arena, n, sizeof *self->data);
+    self->size = et_arena_array(&self->arena, n, sizeof *self->size);
+    self->field = et_arena_array(&self->arena, n + 1, sizeof *self->field);
+    int status =
+        self->arena.failed ? et_alloc_failed(error, n * sizeof *self->field, "arrays") : ET_OK;
     for (int k = 0; !status && k < fields; k++)
         status = add_array(self, &array[k], &print, error);
     if (status) {

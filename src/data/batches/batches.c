@@ -25,6 +25,7 @@
 #include <etude/data.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
@@ -53,6 +54,7 @@ typedef struct batches {
     int64_t pools;              /* in an epoch */
     int64_t pool_size;          /* samples of the largest pool */
     et_random_order order;      /* of all samples, in this epoch */
+    et_arena arena;             /* of all below */
     uint32_t *taken;            /* [pool_size]: the pool's samples, as the order has them */
     /* [pool_size]: from kind 1 their sizes, in that order; for kind 0 the sort keys. */
     int32_t *size[ET_LAYOUT_KINDS];
@@ -279,14 +281,11 @@ static int batches_seek(et_source *source, const et_position *position, et_error
 {
     batches *self = (batches *)source;
     int64_t epoch = 0, pool = 0, batch = 0;
-    int status = et_position_check(position, self->fingerprint, error);
-    if (!status)
-        status = et_position_get(position, "epoch", &epoch, error);
-    if (!status)
-        status = et_position_get(position, "pool", &pool, error);
-    if (!status)
-        status = et_position_get(position, "batch", &batch, error);
-    if (status)
+    int status;
+    if ((status = et_position_check(position, self->fingerprint, error)) ||
+        (status = et_position_get(position, "epoch", &epoch, error)) ||
+        (status = et_position_get(position, "pool", &pool, error)) ||
+        (status = et_position_get(position, "batch", &batch, error)))
         return status;
     return try_position(self, epoch, pool, batch, error);
 }
@@ -328,13 +327,7 @@ static int batches_batches(et_source *source, int64_t *count, et_error *error)
 
 static void release(batches *self)
 {
-    et_free(self->taken);
-    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
-        et_free(self->size[k]);
-    et_free(self->sorted);
-    et_free(self->which);
-    et_free(self->starts);
-    et_free(self->batch_order);
+    et_arena_release(&self->arena);
     et_free(self);
 }
 
@@ -523,18 +516,16 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
         int64_t most =
             self->samples->count < self->pool_size ? self->samples->count : self->pool_size;
         size_t pool = most > 0 ? (size_t)most : 1;
-        self->taken = et_alloc(pool, sizeof *self->taken);
-        self->sorted = et_alloc(pool, sizeof *self->sorted);
-        self->which = et_alloc(pool, sizeof *self->which);
-        self->starts = et_alloc(pool + 1, sizeof *self->starts);
-        self->batch_order = et_alloc(pool, sizeof *self->batch_order);
-        bool all = self->taken && self->sorted && self->which && self->starts && self->batch_order;
-        for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
-            self->size[k] = et_alloc(pool, sizeof *self->size[k]);
-            all = all && self->size[k];
-        }
-        status =
-            all ? ET_OK : et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
+        et_arena *arena = &self->arena;
+        self->taken = et_arena_array(arena, pool, sizeof *self->taken);
+        self->sorted = et_arena_array(arena, pool, sizeof *self->sorted);
+        self->which = et_arena_array(arena, pool, sizeof *self->which);
+        self->starts = et_arena_array(arena, pool + 1, sizeof *self->starts);
+        self->batch_order = et_arena_array(arena, pool, sizeof *self->batch_order);
+        for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++)
+            self->size[k] = et_arena_array(arena, pool, sizeof *self->size[k]);
+        if (arena->failed)
+            status = et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
     }
     if (status) {
         release(self);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
@@ -31,8 +32,8 @@ typedef struct bucket {
 
 typedef struct bucketed {
     et_source source;
-    et_samples *samples; /* owned, as all below */
-    bucket *buckets;     /* [count] */
+    et_samples *samples; /* owned */
+    bucket *buckets;     /* [count], in the arena as waiting, which and starts */
     int count;
     et_bucketed_options options;
     int64_t epoch, batch; /* the position */
@@ -42,6 +43,7 @@ typedef struct bucketed {
     uint32_t *starts;      /* [samples + 1] */
     int64_t batches, used; /* of the pass: batches, and samples in them */
     int64_t loaded_epoch;
+    et_arena arena;
 } bucketed;
 
 /* ---- buckets ---- */
@@ -78,17 +80,6 @@ static void give_batch(bucketed *self, bucket *from)
     from->waiting = 0;
 }
 
-static void add_sample(bucketed *self, uint32_t sample, int64_t length)
-{
-    bucket *to = self->buckets;
-    while (length > to->is.longest)
-        to++;
-    et_assert(to < self->buckets + self->count);
-    self->waiting[to->first + to->waiting++] = sample;
-    if (to->waiting == to->is.rows)
-        give_batch(self, to);
-}
-
 static void load_epoch(bucketed *self)
 {
     if (self->loaded_epoch == self->epoch)
@@ -114,7 +105,13 @@ static void load_epoch(bucketed *self)
             int64_t length = 0;
             for (int k = 1; k < self->source.layout.kinds; k++)
                 length = size[k][i] > length ? size[k][i] : length;
-            add_sample(self, block[i], length);
+            bucket *to = self->buckets;
+            while (length > to->is.longest)
+                to++;
+            et_assert(to < self->buckets + self->count);
+            self->waiting[to->first + to->waiting++] = block[i];
+            if (to->waiting == to->is.rows)
+                give_batch(self, to);
         }
     }
     for (int b = 0; b < self->count; b++)
@@ -179,12 +176,10 @@ static int bucketed_seek(et_source *source, const et_position *position, et_erro
 {
     bucketed *self = (bucketed *)source;
     int64_t epoch = 0, batch = 0;
-    int status = et_position_check(position, self->fingerprint, error);
-    if (!status)
-        status = et_position_get(position, "epoch", &epoch, error);
-    if (!status)
-        status = et_position_get(position, "batch", &batch, error);
-    if (status)
+    int status;
+    if ((status = et_position_check(position, self->fingerprint, error)) ||
+        (status = et_position_get(position, "epoch", &epoch, error)) ||
+        (status = et_position_get(position, "batch", &batch, error)))
         return status;
     return try_position(self, epoch, batch, error);
 }
@@ -216,10 +211,7 @@ static int bucketed_batches(et_source *source, int64_t *count, et_error *error)
 
 static void release(bucketed *self)
 {
-    et_free(self->buckets);
-    et_free(self->waiting);
-    et_free(self->which);
-    et_free(self->starts);
+    et_arena_release(&self->arena);
     et_free(self);
 }
 
@@ -282,18 +274,6 @@ static int64_t fingerprint(const bucketed *self)
     return (int64_t)et_checksum(facts, sizeof facts);
 }
 
-static int allocate(bucketed *self, et_error *error)
-{
-    const size_t samples = (size_t)self->samples->count;
-    const bucket *last = &self->buckets[self->count - 1];
-    self->waiting = et_alloc((size_t)(last->first + last->is.rows), sizeof *self->waiting);
-    self->which = et_alloc(samples, sizeof *self->which);
-    self->starts = et_alloc(samples + 1, sizeof *self->starts);
-    return self->waiting && self->which && self->starts
-               ? ET_OK
-               : et_alloc_failed(error, 2 * samples * sizeof(uint32_t), "the order of data");
-}
-
 int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
                      et_error *error)
 {
@@ -308,15 +288,12 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     self->options = *options;
     self->count = options->count;
     self->loaded_epoch = -1;
-    self->buckets = et_alloc_zero((size_t)options->count, sizeof *self->buckets);
-    if (!self->buckets) {
-        release(self);
-        return et_alloc_failed(error, (size_t)options->count * sizeof *self->buckets, "batches");
-    }
+    self->buckets = et_arena_array(&self->arena, (size_t)options->count, sizeof *self->buckets);
+    const size_t count = (size_t)samples->count;
     /* The largest batch of all. A bucket never holds more than there are samples. */
     et_layout *layout = &self->source.layout;
     int64_t first = 0;
-    for (int i = 0; i < self->count; i++) {
+    for (int i = 0; self->buckets && i < self->count; i++) {
         bucket *b = &self->buckets[i];
         b->is = self->options.buckets[i];
         if (b->is.rows > self->samples->count)
@@ -331,10 +308,13 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     }
     self->fingerprint = fingerprint(self);
     self->options.buckets = NULL;
-    status = allocate(self, error);
-    if (status)
+    self->waiting = et_arena_array(&self->arena, (size_t)first, sizeof *self->waiting);
+    self->which = et_arena_array(&self->arena, count, sizeof *self->which);
+    self->starts = et_arena_array(&self->arena, count + 1, sizeof *self->starts);
+    if (self->arena.failed) {
         release(self);
-    else
-        *out = &self->source;
-    return status;
+        return et_alloc_failed(error, 2 * count * sizeof(uint32_t), "the order of data");
+    }
+    *out = &self->source;
+    return ET_OK;
 }

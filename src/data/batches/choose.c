@@ -492,10 +492,9 @@ static int open_part(et_samples **out, const et_array *arrays, int fields, int64
     *out = NULL;
     if (begin == end)
         return ET_OK;
-    int status = et_arrays_open(&all, arrays, fields, count, error);
-    if (!status)
-        status = et_subset_open(out, all, which + begin, end - begin, error);
-    if (status)
+    int status;
+    if ((status = et_arrays_open(&all, arrays, fields, count, error)) ||
+        (status = et_subset_open(out, all, which + begin, end - begin, error)))
         et_samples_close(all);
     return status;
 }
@@ -519,10 +518,8 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
         which[i] = (uint32_t)i;
     if (!options->no_shuffle)
         et_random_permutation(random, which, (uint32_t)count);
-    status = open_part(first, arrays, fields, count, which, 0, count - size, error);
-    if (!status)
-        status = open_part(second, arrays, fields, count, which, count - size, count, error);
-    if (status) {
+    if ((status = open_part(first, arrays, fields, count, which, 0, count - size, error)) ||
+        (status = open_part(second, arrays, fields, count, which, count - size, count, error))) {
         et_samples_close(*first);
         *first = NULL;
     }

@@ -134,14 +134,11 @@ static int factory_seek(et_source *source, const et_position *position, et_error
 {
     factory *self = (factory *)source;
     int64_t epoch = 0, batch = 0, row = 0, fingerprint = 0;
-    int status = et_position_get(position, "fingerprint", &fingerprint, error);
-    if (!status)
-        status = et_position_get(position, "epoch", &epoch, error);
-    if (!status)
-        status = et_position_get(position, "batch", &batch, error);
-    if (!status)
-        status = et_position_get(position, "row", &row, error);
-    if (status)
+    int status;
+    if ((status = et_position_get(position, "fingerprint", &fingerprint, error)) ||
+        (status = et_position_get(position, "epoch", &epoch, error)) ||
+        (status = et_position_get(position, "batch", &batch, error)) ||
+        (status = et_position_get(position, "row", &row, error)))
         return status;
     if (fingerprint != (int64_t)self->make.fingerprint)
         return et_fail(error, ET_EDATA,

@@ -9,6 +9,7 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "data/batches/source.h"
@@ -21,14 +22,14 @@ typedef struct offsets {
     int *at;                /* [parts][fields of the part]: field numbers, one part after another */
     int *first;             /* [parts]: in at */
     int *kind;              /* [parts]: what kind 1 of the part is */
+    et_arena arena;         /* of these lists */
 } offsets;
 
 static void release_offsets(offsets *p)
 {
     et_free(p->field);
-    et_free(p->at);
-    et_free(p->first);
-    et_free(p->kind);
+    et_arena_release(&p->arena);
+    *p = (offsets){ .field = NULL };
 }
 
 static int no_room(int count, et_error *error)
@@ -80,15 +81,24 @@ static int add_fields(offsets *p, const et_layout *part, int i, et_layout_field 
     return ET_OK;
 }
 
-static int fill_offsets(offsets *p, const et_layout *const *part, int count, et_layout_field *row,
-                        et_error *error)
+static int make_offsets(offsets *p, const et_layout *const *part, int count, et_error *error)
 {
-    int status = ET_OK;
+    et_arena *arena = &p->arena;
+    size_t fields = 0, parts = (size_t)count;
     et_assert(count >= 1);
+    p->first = et_arena_array(arena, parts, sizeof *p->first);
+    p->kind = et_arena_array(arena, parts, sizeof *p->kind);
+    for (int i = 0; p->first && i < count; i++) {
+        p->first[i] = (int)fields;
+        fields += (size_t)part[i]->fields;
+    }
+    p->at = et_arena_array(arena, fields, sizeof *p->at);
+    et_layout_field *row = et_arena_array(arena, fields, sizeof *row);
     p->layout = *part[0];
     p->layout.kinds = 1;
     p->layout.fields = 0;
     p->layout.field = row;
+    int status = arena->failed ? no_room(count, error) : ET_OK;
     for (int i = 0; !status && i < count; i++) {
         status = add_kinds(p, part[i], i, error);
         if (!status)
@@ -96,26 +106,10 @@ static int fill_offsets(offsets *p, const et_layout *const *part, int count, et_
     }
     if (!status)
         status = et_layout_own(&p->field, row, p->layout.fields, error);
-    if (!status)
-        p->layout.field = p->field;
-    return status;
-}
-
-static int make_offsets(offsets *p, const et_layout *const *part, int count, et_error *error)
-{
-    size_t fields = 0, parts = (size_t)count;
-    p->first = et_alloc(parts, sizeof *p->first);
-    p->kind = et_alloc(parts, sizeof *p->kind);
-    for (int i = 0; p->first && i < count; i++) {
-        p->first[i] = (int)fields;
-        fields += (size_t)part[i]->fields;
-    }
-    p->at = p->first ? et_alloc(fields, sizeof *p->at) : NULL;
-    et_layout_field *row = p->at ? et_alloc(fields, sizeof *row) : NULL;
-    int status = row && p->kind ? fill_offsets(p, part, count, row, error) : no_room(count, error);
-    et_free(row);
     if (status)
         release_offsets(p);
+    else
+        p->layout.field = p->field;
     return status;
 }
 
@@ -265,7 +259,6 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
     if (!status)
         status = make_offsets(&self->offsets, layout, count, error);
     if (status) {
-        self->offsets = (offsets){ .field = NULL };
         release_gather(self);
         return status;
     }
@@ -492,10 +485,7 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
                 return et_fail(error, ET_ECONFIG, "a position's number %s: its name is too long",
                                part.name[n]);
     }
-    status = make_offsets(&self->offsets, layout, count, error);
-    if (status)
-        self->offsets = (offsets){ .field = NULL };
-    return status;
+    return make_offsets(&self->offsets, layout, count, error);
 }
 
 int et_gather_sources_open(et_source **out, et_source *const *parts, int count, et_error *error)

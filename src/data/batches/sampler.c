@@ -105,10 +105,9 @@ static int convert_open(convert **out, et_source *inner, const et_layout *layout
     }
     self->around.source.layout = *layout;
     self->passed = passed;
-    int status = et_layout_own(&self->field, layout->field, layout->fields, error);
-    if (!status)
-        status = et_batch_new(&self->from, &inner->layout, error);
-    if (status) {
+    int status;
+    if ((status = et_layout_own(&self->field, layout->field, layout->fields, error)) ||
+        (status = et_batch_new(&self->from, &inner->layout, error))) {
         release(self);
         return status;
     }

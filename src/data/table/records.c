@@ -142,11 +142,7 @@ static int unpack_to_file(const file *f, const char *cached, bool *wrong, et_err
     int status = et_file_writer_open(&out.file, cached, error);
     if (status)
         return status;
-    status = unpack(&out, f->path, wrong, error);
-    if (!status)
-        return et_file_writer_commit(&out.file, error);
-    et_file_writer_abandon(&out.file);
-    return status;
+    return et_file_writer_end(&out.file, unpack(&out, f->path, wrong, error), error);
 }
 
 /* Maps the unpacked file and walks through it. A damaged file gives a warning. */

@@ -121,18 +121,10 @@ static int table_writer_begin(table_writer *writer, const char *path, uint64_t k
     int status = et_file_writer_open(&writer->file, path, error);
     if (status)
         return status;
-    status = et_checksum_stream_open(&writer->payload, error);
-    if (!status)
-        status = et_file_writer_write(&writer->file, &head, sizeof head, error);
-    if (status)
+    et_file_writer_put(&writer->file, &head, sizeof head);
+    if ((status = et_checksum_stream_open(&writer->payload, error)))
         table_writer_abandon(writer);
     return status;
-}
-
-static int table_writer_add(table_writer *writer, const void *rows, size_t bytes, et_error *error)
-{
-    et_checksum_stream_add(writer->payload, rows, bytes);
-    return bytes ? et_file_writer_write(&writer->file, rows, bytes, error) : ET_OK;
 }
 
 /* The file has its name once this has succeeded; on failure it is abandoned. */
@@ -145,19 +137,16 @@ static int table_writer_end(table_writer *writer, const table_parts *parts, et_e
                         .files = parts->files,
                         .fingerprint = parts->fingerprint,
                         .magic = MAGIC };
-    int status = table_writer_add(writer, zeros, padding(rows), error);
-    if (!status)
-        status = table_writer_add(writer, parts->first, parts->files * sizeof *parts->first, error);
+    const size_t first = parts->files * sizeof *parts->first;
+    et_checksum_stream_add(writer->payload, zeros, padding(rows));
+    et_checksum_stream_add(writer->payload, parts->first, first);
     foot.payload = et_checksum_stream_value(writer->payload);
     foot.checksum = et_checksum(&foot, offsetof(table_foot, checksum));
-    if (!status)
-        status = et_file_writer_write(&writer->file, &foot, sizeof foot, error);
-    if (status) {
-        table_writer_abandon(writer);
-        return status;
-    }
     et_checksum_stream_close(writer->payload);
-    return et_file_writer_commit(&writer->file, error);
+    et_file_writer_put(&writer->file, zeros, padding(rows));
+    et_file_writer_put(&writer->file, parts->first, first);
+    et_file_writer_put(&writer->file, &foot, sizeof foot);
+    return et_file_writer_end(&writer->file, ET_OK, error);
 }
 
 /* ---- soundness ---- */
@@ -606,21 +595,19 @@ static bool is_unlabelled(const table *self, const unsigned char *row)
 static int flush(reading *r)
 {
     table *self = r->self;
-    int status = ET_OK;
     if (!r->writing) {
-        status = et_directory_make(r->options->cache, r->error);
-        if (!status)
-            status = table_writer_begin(&r->writer, r->cache->path, r->cache->key, self->row_size,
-                                        r->error);
-        if (status)
+        int status;
+        if ((status = et_directory_make(r->options->cache, r->error)) ||
+            (status = table_writer_begin(&r->writer, r->cache->path, r->cache->key, self->row_size,
+                                         r->error)))
             return status;
         r->writing = true;
         r->limit = CHUNK < r->limit ? CHUNK : r->limit;
     }
-    status = table_writer_add(&r->writer, self->memory,
-                              (size_t)(r->count - r->written) * self->row_size, r->error);
+    const size_t bytes = (size_t)(r->count - r->written) * self->row_size;
+    et_checksum_stream_add(r->writer.payload, self->memory, bytes);
     r->written = r->count;
-    return status;
+    return et_file_writer_write(&r->writer.file, self->memory, bytes, r->error);
 }
 
 /* The place of the next row; a row that is not kept is overwritten by the next. */
@@ -716,10 +703,8 @@ static int finish_file(reading *r, uint64_t fingerprint)
     if (status)
         return status;
     r->writing = false;
-    status = table_writer_end(&r->writer, &parts, r->error);
-    if (!status)
-        status = et_mapping_open(&self->mapping, r->cache->path, r->error);
-    if (status)
+    if ((status = table_writer_end(&r->writer, &parts, r->error)) ||
+        (status = et_mapping_open(&self->mapping, r->cache->path, r->error)))
         return status;
     const char *fault;
     if (!use(r->cache, &parts, &self->mapping, &fault)) {

@@ -102,10 +102,8 @@ int et_examples_columns_open(et_table_columns **out, const char *paths, et_error
 int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_error *error)
 {
     et_table_columns *self = NULL;
-    int status = et_frame_check(frame, error);
-    if (!status)
-        status = new_columns(&self, error);
-    if (status)
+    int status;
+    if ((status = et_frame_check(frame, error)) || (status = new_columns(&self, error)))
         return status;
     et_frame_column *columns =
         et_arena_array(&self->arena, (size_t)frame->column_count, sizeof *columns);

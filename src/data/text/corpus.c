@@ -261,10 +261,9 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     et_text_line source, target;
-    int status = next_line(corpus, 0, &source, error);
-    if (!status)
-        status = next_line(corpus, 1, &target, error);
-    if (status)
+    int status;
+    if ((status = next_line(corpus, 0, &source, error)) ||
+        (status = next_line(corpus, 1, &target, error)))
         return status;
     /* Exactly one side has ended. */
     if (!source.text != !target.text)

@@ -287,10 +287,9 @@ static int encode_pair(builder *build, int i, et_error *error)
     const et_corpus_pair *pair = &build->chunk[i];
     int status = et_sides_encode(&build->sides, false, pair->source, pair->source_length,
                                  &build->encoded[i][0], error);
-    if (!status)
-        status = et_sides_encode(&build->sides, true, pair->target, pair->target_length,
-                                 &build->encoded[i][1], error);
-    return status;
+    return status ? status
+                  : et_sides_encode(&build->sides, true, pair->target, pair->target_length,
+                                    &build->encoded[i][1], error);
 }
 
 static bool is_full(const builder *build)
@@ -636,20 +635,16 @@ static int file_write(const et_encoded_parts *parts, uint64_t key, const size_t 
     part list[PARTS];
     et_encoded_header head;
     et_file_writer writer;
-    int status = make_header(&head, parts, key, files, error);
-    if (!status)
-        status = et_file_writer_open(&writer, path, error);
-    if (status)
+    int status;
+    if ((status = make_header(&head, parts, key, files, error)) ||
+        (status = et_file_writer_open(&writer, path, error)))
         return status;
     et_assert(parts->pairs > 0 && (parts->width == 2 || parts->width == 4));
     list_parts(list, parts, files);
-    status = et_file_writer_write(&writer, &head, sizeof head, error);
-    for (int i = 0; !status && i < PARTS; i++)
-        status = et_file_writer_write(&writer, list[i].bytes, list[i].length, error);
-    if (!status)
-        return et_file_writer_commit(&writer, error);
-    et_file_writer_abandon(&writer);
-    return status;
+    et_file_writer_put(&writer, &head, sizeof head);
+    for (int i = 0; i < PARTS; i++)
+        et_file_writer_put(&writer, list[i].bytes, list[i].length);
+    return et_file_writer_end(&writer, ET_OK, error);
 }
 
 /* Everything that an et_encoded owns. `shown` is the first member, so that close can cast back. */

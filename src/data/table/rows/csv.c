@@ -366,10 +366,9 @@ int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
 int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error)
 {
-    int status = check_options(options, error);
-    if (!status)
-        status = open_reader(out, -1, false, name, options, error);
-    if (status)
+    int status;
+    if ((status = check_options(options, error)) ||
+        (status = open_reader(out, -1, false, name, options, error)))
         return status;
     (*out)->buffer = text;
     (*out)->end = length;
