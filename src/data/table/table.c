@@ -35,7 +35,7 @@
 
 /* The cache of a table's rows. The file's name depends on the paths and options, its key on the
  * contents. So when a file changes, its rows are made again in the same place, and no unused rows
- * remain. A note (encoding_stamp) records what was read and undamaged, so the next start reads
+ * remain. A note (corpus.h) records what was read and undamaged, so the next start reads
  * neither text nor rows. */
 
 /* The file of a table whose rows do not fit into memory, in the machine's byte order (the magic

@@ -200,16 +200,6 @@ static int read_rows(et_samples **out, const et_encoder *encoder, et_rows *rows,
     return status;
 }
 
-static int read_frame(et_samples **out, const et_table_columns *source,
-                      const et_table_samples_options *options, et_error *error)
-{
-    const et_rows_options how = { .no_targets = options->keep_unlabelled };
-    et_rows *rows = NULL;
-    int status = et_rows_open_frame(&rows, et_encoder_row_layout(source->encoder), &source->frame,
-                                    source->name, &how, error);
-    return status ? status : read_rows(out, source->encoder, rows, options, error);
-}
-
 struct et_instances {
     et_bytes *items; /* [count], in arena */
     size_t count, capacity;
@@ -257,18 +247,6 @@ static int read_own(et_samples **out, const et_table_columns *source,
     return status;
 }
 
-static int read_files(et_samples **out, const et_table_columns *source,
-                      et_table_samples_options *options, et_error *error)
-{
-    const et_strings given = { &source->paths, 1 };
-    et_arena arena = ET_ARENA_INIT;
-    int status = et_paths_match(&options->paths, &given, NULL, &arena, error);
-    if (!status)
-        status = et_table_samples_open(out, source->encoder, options, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 int et_table_columns_samples(et_samples **out, const et_table_columns *source,
                              const et_read_options *options, et_error *error)
 {
@@ -295,10 +273,21 @@ int et_table_columns_samples(et_samples **out, const et_table_columns *source,
                                        .memory = o->memory };
     if (source->own)
         status = read_own(out, source, &table, error);
-    else if (source->in_memory)
-        status = read_frame(out, source, &table, error);
-    else
-        status = read_files(out, source, &table, error);
+    else if (source->in_memory) {
+        const et_rows_options how = { .no_targets = o->keep_unlabelled };
+        et_rows *rows = NULL;
+        status = et_rows_open_frame(&rows, et_encoder_row_layout(source->encoder), &source->frame,
+                                    source->name, &how, error);
+        if (!status)
+            status = read_rows(out, source->encoder, rows, &table, error);
+    } else {
+        const et_strings given = { &source->paths, 1 };
+        et_arena arena = ET_ARENA_INIT;
+        status = et_paths_match(&table.paths, &given, NULL, &arena, error);
+        if (!status)
+            status = et_table_samples_open(out, source->encoder, &table, error);
+        et_arena_release(&arena);
+    }
     return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
 }
 

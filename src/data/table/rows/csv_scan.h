@@ -98,8 +98,7 @@ char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsi
  * then the known one. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
-/* csv_fault.c: ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin.
- */
+/* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */
 int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
                       et_error *error);
 
