@@ -12,7 +12,7 @@
 
 /* Splits a line into words, as the BLEU scripts do: the result is the same text with white space
  * between the words. base/text/unicode.h defines white space, digits, punctuation and symbols. To
- * add a tokenizer: a row in tokenize.c and its name in <etude/score.h>. */
+ * add a tokenizer: a row in score.c and its name in <etude/score.h>. */
 
 /* Two buffers that take turns, one pass over the line to the next. */
 typedef struct et_tokenizer {

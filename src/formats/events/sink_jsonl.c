@@ -25,7 +25,7 @@
 #include "formats/append.h"
 #include "formats/events/sink.h"
 
-/* Handling of another run's logs at a sink's place; for sink_events.c, too. */
+/* Handling of another run's logs at a sink's place; for event.c, too. */
 
 et_sink_resume_policy et_sink_resume_policy_of(const et_value *positions, const char *kind)
 {
