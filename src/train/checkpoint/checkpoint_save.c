@@ -144,17 +144,22 @@ int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep
 typedef struct names {
     char **items;
     size_t count, capacity;
+    bool failed; /* no memory for one of them */
 } names;
 
-static int add_name(names *n, const char *name, et_error *error)
+static void add_name(names *n, const char *name)
 {
     char **items = et_vector_grow(n->items, &n->capacity, n->count + 1, sizeof *items, 8);
     char *copy = items ? et_strdup(name) : NULL;
     n->items = items ? items : n->items;
-    if (!copy)
-        return et_alloc_failed(error, strlen(name), "names of files");
-    n->items[n->count++] = copy;
-    return ET_OK;
+    n->failed |= !copy;
+    if (copy)
+        n->items[n->count++] = copy;
+}
+
+static int check_names(const names *n, et_error *error)
+{
+    return n->failed ? et_alloc_failed(error, n->count, "names of files") : ET_OK;
 }
 
 static void release_names(names *n)
@@ -187,24 +192,25 @@ static int claim(et_checkpoints *self, int64_t step, et_error *error)
     self->line = step < self->line ? step : self->line;
     et_manifest *manifest = &self->manifest;
     names n = { 0 };
-    int status = ET_OK;
-    for (size_t i = 0; i < manifest->count && !status; i++) {
+    for (size_t i = 0; i < manifest->count; i++) {
         const et_manifest_entry *entry = &manifest->entries[i];
         if (entry->step > self->line && !entry->own)
-            status = add_name(&n, entry->file, error);
+            add_name(&n, entry->file);
     }
     /* And files without an entry, such as copies: a save of their step would replace them. */
-    DIR *stream = status ? NULL : opendir(self->directory.text);
-    if (!status && !stream)
-        status = et_fail_errno(error, "cannot read the directory %s", self->directory.text);
-    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
+    DIR *stream = opendir(self->directory.text);
+    int status =
+        stream ? ET_OK : et_fail_errno(error, "cannot read the directory %s", self->directory.text);
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
         const char *name = item->d_name;
         if (step_of(name, ET_CHECKPOINT_PREFIX) > self->line &&
             !et_manifest_lists(manifest, name) && !et_manifest_leaves(manifest, name))
-            status = add_name(&n, name, error);
+            add_name(&n, name);
     }
     if (stream)
         closedir(stream);
+    if (!status)
+        status = check_names(&n, error);
     if (!status && n.count)
         status = et_aside_link(self->directory.text, (const char *const *)n.items, n.count, error);
     for (size_t i = 0; i < n.count && !status; i++)
@@ -222,12 +228,14 @@ static int set_best_aside(const char *best_directory, et_error *error)
     int status = stream || errno == ENOENT
                      ? ET_OK
                      : et_fail_errno(error, "cannot read the directory %s", best_directory);
-    for (const struct dirent *item; !status && stream && (item = readdir(stream)) != NULL;)
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;)
         if (!strcmp(item->d_name, ET_CHECKPOINT_INFO) ||
             step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
-            status = add_name(&n, item->d_name, error);
+            add_name(&n, item->d_name);
     if (stream)
         closedir(stream);
+    if (!status)
+        status = check_names(&n, error);
     if (!status && n.count)
         status = et_aside_move(best_directory, (const char *const *)n.items, n.count, error);
     release_names(&n);
@@ -484,8 +492,6 @@ static int print_state(et_checkpoints *self, et_error *error)
     et_value *tree;
     int status = et_state_save(self->state, &tree, &arena, error);
     et_strbuf_reset(&self->job.state);
-    if (!status && et_value_failed(tree))
-        status = et_alloc_failed(error, 0, "the state's text");
     if (!status)
         et_json_print(&self->job.state, tree, 0);
     et_arena_release(&arena);
@@ -495,19 +501,13 @@ static int print_state(et_checkpoints *self, et_error *error)
 }
 
 /* Numbers and truth values, and null for a number that is not finite; no lists and texts. */
-static int copy_numbers(et_value *to, const et_value *from, et_error *error)
+static void copy_numbers(et_value *to, const et_value *from)
 {
-    int status = ET_OK;
-    for (const et_value *v = from->first; v && !status; v = v->next) {
-        if (v->kind == ET_VALUE_LIST || v->kind == ET_VALUE_STRING)
-            continue;
-        et_value *copy = v->kind == ET_VALUE_DICT ? et_value_set_dict(to, v->key)
-                                                  : et_value_set_copy(to, v->key, v);
-        status = !copy                      ? et_alloc_failed(error, 0, ET_CHECKPOINT_INFO)
-                 : v->kind == ET_VALUE_DICT ? copy_numbers(copy, v, error)
-                                            : ET_OK;
-    }
-    return status;
+    for (const et_value *v = from->first; v; v = v->next)
+        if (v->kind == ET_VALUE_DICT)
+            copy_numbers(et_value_set_dict(to, v->key), v);
+        else if (v->kind != ET_VALUE_LIST && v->kind != ET_VALUE_STRING)
+            et_value_set_copy(to, v->key, v);
 }
 
 /* The metrics of validation with the step under ET_CHECKPOINT_STEP (added last, so that it wins
@@ -515,20 +515,18 @@ static int copy_numbers(et_value *to, const et_value *from, et_error *error)
 static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
+    et_strbuf *text = &self->job.info;
     et_value *info = et_value_dict(&arena);
-    int status =
-        info ? copy_numbers(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
-    if (!status && !et_value_set_int(info, ET_CHECKPOINT_STEP, step))
-        status = et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
-    et_strbuf_reset(&self->job.info);
-    if (!status) {
-        et_json_print(&self->job.info, info, 4);
-        et_strbuf_append_char(&self->job.info, '\n');
-    }
+    copy_numbers(info, metrics);
+    et_value_set_int(info, ET_CHECKPOINT_STEP, step);
+    const bool whole = !et_value_failed(info);
+    et_strbuf_reset(text);
+    if (whole)
+        et_json_print(text, info, 4);
+    et_strbuf_append_char(text, '\n');
     et_arena_release(&arena);
-    if (!status && self->job.info.failed)
-        status = et_alloc_failed(error, self->job.info.length, ET_CHECKPOINT_INFO);
-    return status;
+    return whole && !text->failed ? ET_OK
+                                  : et_alloc_failed(error, text->length, ET_CHECKPOINT_INFO);
 }
 
 /* reading: the thread reads the state's arrays. */
@@ -828,12 +826,6 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
     return saving ? checkpoints->job.step : checkpoints->newest_step;
 }
 
-/* Whether a run at a step does not go back to it. */
-static bool is_passed_over(const et_manifest_entry *entry, int64_t step)
-{
-    return entry->transient || entry->step > step;
-}
-
 int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error)
 {
     et_manifest *manifest = &checkpoints->manifest;
@@ -841,9 +833,13 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
     size_t before = manifest->count;
     if (!status)
         status = claim(checkpoints, step, error);
-    while (!status && manifest->count > 1 &&
-           is_passed_over(&manifest->entries[manifest->count - 1], step))
+    /* A run does not go back to a transient or a later one. */
+    while (!status && manifest->count > 1) {
+        const et_manifest_entry *last = &manifest->entries[manifest->count - 1];
+        if (!last->transient && last->step <= step)
+            break;
         status = et_manifest_remove(manifest, manifest->count - 1, error);
+    }
     int64_t newest = manifest->count ? manifest->entries[manifest->count - 1].step : step;
     if (!status && newest > step)
         return et_fail(error, ET_EDIVERGED,

@@ -151,18 +151,17 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
 {
     et_manifest manifest = { 0 };
     *out = (et_identity){ 0 };
-    const char *directory = et_arena_printf(arena, "%s/" ET_CHECKPOINT_FOLDER, model_dir);
-    if (!directory)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!et_file_exists(directory))
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!et_file_exists(directory.text))
         return ET_OK;
-    int status = et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, error);
+    int status = et_manifest_rebuild(&manifest, directory.text, ET_CHECKPOINT_PREFIX, error);
     for (size_t i = manifest.count; i-- && !status && !out->checkpoint;) {
-        const char *path = et_arena_printf(arena, "%s/%s", directory, manifest.entries[i].file);
-        if (!path)
-            status = et_alloc_failed(error, strlen(directory), "a path");
-        else
+        const char *path =
+            et_arena_printf(arena, "%s/%s", directory.text, manifest.entries[i].file);
+        if (path)
             et_identity_of_file(out, path, arena);
+        else
+            status = et_alloc_failed(error, strlen(directory.text), "a path");
     }
     et_manifest_release(&manifest);
     return status;
