@@ -32,7 +32,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "engine/comm/launch.h"
+#include "engine/comm/comm.h"
 #include "engine/tensor/params.h"
 #include "model.h"
 #include "scale_model.h"

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "command/training/train_args.h"
-#include "engine/optim/schedule.h"
+#include "engine/optim/options.h"
 #include "formats/files.h"
 #include "tasks/translation/settings/translation_kind.h"
 #include "tasks/translation/settings/translation_options.h"

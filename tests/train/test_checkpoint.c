@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
-#include "engine/comm/launch.h"
+#include "engine/comm/comm.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/saved.h"
 

@@ -13,7 +13,6 @@
 #include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "base/vector.h"
-#include "engine/tensor/layout.h"
 #include "engine/tensor/tensor.h"
 
 typedef struct arrays {

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/batches/source.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 #define LINE 64
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 typedef struct factory {
     et_source source;

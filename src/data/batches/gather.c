@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "data/batches/source.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 /* Offsets of the parts' layouts in the joined layout. */
 typedef struct offsets {

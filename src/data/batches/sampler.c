@@ -13,7 +13,7 @@
 #include "base/numbers/philox.h"
 #include "data/batches/source.h"
 #include "engine/kernel/kernels.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 /* Sources whose batches have other fields than their inner source. The inner source fills a batch
  * of its own, and unchanged fields are passed on from it. */

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 void et_samples_close(et_samples *samples)
 {

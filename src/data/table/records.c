@@ -19,7 +19,7 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "data/text/paths.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 #include "formats/records/example.h"
 #include "formats/records/record.h"
 

@@ -24,7 +24,7 @@
 #include "data/table/features/unseen.h"
 #include "data/text/corpus.h"
 #include "data/text/text.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 /* Rows that the first memory is for. */
 #define ROWS_FIRST 1024

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 
 #define AHEAD 8
 

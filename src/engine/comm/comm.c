@@ -28,7 +28,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/threads/thread.h"
-#include "engine/comm/launch.h"
 #include "engine/comm/mpi_module.h"
 
 /* ---- heartbeat ---- */

@@ -12,14 +12,26 @@
  *
  * ET_EIO from any collective: a rank is lost or silent. Nothing can be sent any more, and every
  * later call returns ET_EIO. comm NULL, or a size of 1, is a process alone: nothing is sent. Sizes
- * are the same on all ranks. Use from one thread at a time. */
+ * are the same on all ranks. Use from one thread at a time.
+ *
+ * Starting ranks on one machine: processes of one program, each pair joined by a socket that both
+ * inherit (comm.c). The sockets have no name and no port, so no other process can join.
+ *
+ *     pid_t ranks[4];
+ *     if (et_ranks_start(ranks, 4, argv, &error)) ...
+ *     ... waitpid ...
+ *
+ * A rank gets SIGTERM when the process that started it dies.
+ */
 #ifndef ETUDE_ENGINE_COMM_COMM_H
 #define ETUDE_ENGINE_COMM_COMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <etude/comm.h>
+#include <etude/error.h>
 
 /* Bytes to or from a rank; rank -1: none. */
 typedef struct et_comm_chunk {
@@ -30,8 +42,7 @@ typedef struct et_comm_chunk {
 
 typedef struct et_comm_class {
     const char *name; /* for people */
-    /* Sends one piece while it receives the other. Returns ET_EIO also if a rank is
-     * silent. came
+    /* Sends one piece while it receives the other. Returns ET_EIO also if a rank is silent. came
      * NULL: the whole piece is received; else at most that, ET_COMM_SHORT at most, and *came is the
      * number of bytes. */
     int (*exchange)(et_comm *self, et_comm_chunk send, et_comm_chunk receive, size_t *came,
@@ -115,10 +126,22 @@ int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, e
 
 /* ---- how this process was started ---- */
 
-/* Whether et_ranks_start (launch.h) started it, or an MPI; which rank it will be once opened, as
+/* Whether et_ranks_start started it, or an MPI; which rank it will be once opened, as
  * far as its environment says, else 0. */
 bool et_comm_by_launch(void);
 bool et_comm_by_mpi(void);
 int et_comm_started_rank(void);
+
+/* ---- starting ranks of one machine ---- */
+
+#define ET_RANKS_MAX             64
+#define ET_RANK_VARIABLE         "ETUDE_RANK"
+#define ET_RANK_SOCKETS_VARIABLE "ETUDE_RANK_SOCKETS"
+#define ET_RANK_NOT_STARTED      127 /* exit code if the program does not exist */
+#define ET_RANK_NOT_ALLOWED      126 /* the same if it may not be run, or is no program */
+
+/* argv: ended by NULL; argv[0] is searched in PATH. count: 1 to ET_RANKS_MAX. If one can't be
+ * started, none remains. Only for a process without threads. */
+int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* All sockets are made first. A child then keeps its own ends and passes them on by number. The
  * socket between ranks i and k has its ends at pair[i][k] and pair[k][i]. */
-#include "engine/comm/launch.h"
+#include "engine/comm/comm.h"
 
 #include <errno.h>
 #include <fcntl.h>

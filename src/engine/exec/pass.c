@@ -25,8 +25,8 @@
 #include "engine/exec/plan.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
+#include "engine/tensor/tensor.h"
 
 /* ---- a variant ---- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/kernel/attention.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/tables.h"
 
 #ifdef __x86_64__

@@ -19,14 +19,8 @@
 
 #include <etude/dtype.h>
 
-#include "engine/kernel/attention.h"
-#include "engine/kernel/best_tokens.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/elementwise.h"
-#include "engine/kernel/float_product.h"
-#include "engine/kernel/layer_arguments.h"
-#include "engine/kernel/slice_update.h"
-#include "engine/kernel/softmax_parts.h"
-#include "engine/kernel/staging.h"
 
 /* Rows in one block of a sum over rows. Part of the result's bits: another number gives sums in
  * another order. */

@@ -20,7 +20,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/inline.h"
-#include "engine/kernel/best_tokens.h"
+#include "engine/kernel/arguments.h"
 
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64

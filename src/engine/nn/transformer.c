@@ -18,7 +18,6 @@
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/nn/pair_names.h"
 
 /* The facts of a sub-layer about its position. A copy is passed on; it is three words. */
 typedef struct stack {

@@ -68,7 +68,7 @@ typedef struct et_transformer {
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
-/* Inputs of the whole model, int32 but for embedded rows, by the names of engine/nn/pair_names.h:
+/* Inputs of the whole model, int32 but for embedded rows, by the names of engine/nn/transformer.h:
  * ids and positions of the source [source_budget], of the target [target_budget]; offsets of both
  * [segment_count + 1]. Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
@@ -129,5 +129,17 @@ typedef struct et_transformer_step {
 } et_transformer_step;
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step, et_node **token);
+
+/* Names for sentence pairs: fields of their batches (data/text/pairs.h), and inputs of models
+ * (engine/nn/transformer.h), which are bound by these names. */
+
+#define ET_PAIR_NAME_SOURCE_IDS       "source_ids"
+#define ET_PAIR_NAME_SOURCE_EMBEDDED  "source_embedded" /* float32 rows in place of the ids */
+#define ET_PAIR_NAME_SOURCE_POSITIONS "source_positions"
+#define ET_PAIR_NAME_SOURCE_OFFSETS   "source_offsets"
+#define ET_PAIR_NAME_TARGET_IDS       "target_ids"
+#define ET_PAIR_NAME_TARGET_POSITIONS "target_positions"
+#define ET_PAIR_NAME_TARGET_OFFSETS   "target_offsets"
+#define ET_PAIR_NAME_TARGET_LABELS    "target_labels"
 
 #endif

@@ -247,17 +247,9 @@ int et_onnx_export_batches(const char *path, et_params *params, const et_layout 
         return et_fail(error, ET_EUSAGE,
                        "an export needs a path, parameters, a layout and a model function");
     int status = begin(&e, path, params, layout, build, payload, error);
-    if (!status)
-        status = find_outputs(&e, path, error);
-    if (!status)
-        status = check_nodes(&e, path, error);
-    if (!status)
-        status = add_inputs(&e, path, error);
-    if (!status)
-        status = check_names(&e, path, error);
-    if (!status)
-        status = add_graph(&e, error);
-    if (!status)
+    if (!status && !(status = find_outputs(&e, path, error)) &&
+        !(status = check_nodes(&e, path, error)) && !(status = add_inputs(&e, path, error)) &&
+        !(status = check_names(&e, path, error)) && !(status = add_graph(&e, error)))
         status = et_onnx_write(e.model, path, error);
     et_onnx_free(e.model);
     et_free(e.bindings);

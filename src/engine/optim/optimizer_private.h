@@ -7,7 +7,6 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/options.h"
 #include "engine/optim/rules/rule.h"
-#include "engine/optim/schedule.h"
 
 /* Clipping: limits of a gradient before a rule sees it. A list of clips acts in its order, each on
  * the result of the earlier ones. Norms become factors of the scale that rules multiply gradients

@@ -23,7 +23,6 @@
 #include "base/values/yaml.h"
 #include "engine/optim/optimizer_private.h"
 #include "engine/optim/rules/rule.h"
-#include "engine/optim/schedule.h"
 
 /* ---- update rules ---- */
 
@@ -671,10 +670,9 @@ int et_optimizer_settle(et_optimization_options *options, const et_optimizer_set
     et_fields_defaults(&et_optimization_fields, options);
     options->learning_rate.type = ET_RATE_CONSTANT;
     options->learning_rate.constant.learning_rate = rate;
-    int status = et_optimization_register(&table, options, setup->rules, arena, error);
-    if (!status)
-        status = choose_rule(options, setup, error);
-    if (status)
+    int status;
+    if ((status = et_optimization_register(&table, options, setup->rules, arena, error)) ||
+        (status = choose_rule(options, setup, error)))
         return status;
     const int own = options->optimizer.type - ET_OPTIMIZER_COUNT;
     et_value *tree = et_value_dict(arena);

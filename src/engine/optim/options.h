@@ -7,7 +7,18 @@
  *     options.optimizer.type = ET_OPTIMIZER_ADAM;
  *     if (et_optimization_check(&options, &error)) ...
  *
- * Plain values; lists and strings are borrowed from the arena that they were parsed into. */
+ * Plain values; lists and strings are borrowed from the arena that they were parsed into.
+ *
+ * Learning rates as pure functions of the step (formulas: Model Garden's). A schedule is a value
+ * made from options: it borrows nothing and is copied by assignment. Warm-up replaces the first
+ * steps of the schedule and does not delay it. Step 0 is the first update.
+ *
+ *     et_schedule schedule;
+ *     if (et_schedule_init(&schedule, &given->learning_rate, &given->warmup, &error)) ...
+ *     double rate = et_schedule_rate(&schedule, step);
+ *
+ * To add one: see README.md. Thread-safe.
+ */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIONS_H
 #define ETUDE_ENGINE_OPTIM_OPTIONS_H
 
@@ -180,7 +191,7 @@ int et_optimization_register(const et_fields **table, et_optimization_options *o
                              const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
 
 /* The settings that a program's setup means; lists and texts live in arena. group is not looked at.
- * setup.c */
+ */
 struct et_optimizer_setup;
 int et_optimizer_settle(et_optimization_options *options, const struct et_optimizer_setup *setup,
                         et_arena *arena, et_error *error);
@@ -213,5 +224,35 @@ int et_optimization_end_with_run(et_optimization_options *options, int64_t train
  * steps in their place: batches of a pass over the data, and of an update. */
 bool et_optimization_counts_epochs(const et_optimization_options *options);
 void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update);
+
+#define ET_SCHEDULE_VALUES_MAX 64 /* values of a schedule in steps */
+
+typedef struct et_schedule et_schedule;
+
+/* For nesting into optimizer_config. */
+extern const et_fields et_rate_fields, et_warmup_fields;
+
+struct et_schedule {
+    const struct et_schedule_class *class;
+    et_rate_options options; /* its lists are not used after init */
+    et_warmup_options warmup;
+    int64_t offset; /* subtracted from steps; 0: none */
+    int pieces;     /* stepwise, step_cosine_with_offset: number of values */
+    double boundaries[ET_SCHEDULE_VALUES_MAX], values[ET_SCHEDULE_VALUES_MAX];
+};
+
+/* A number of a list: "0.1", or, with *epochs, "2ep". False: not a finite number of at least 0. */
+bool et_schedule_read(const char *text, double *number, bool *epochs);
+
+/* Lengths in epochs are accepted, for a check of settings; no rate is requested from such a
+ * schedule. ET_ECONFIG: a required setting is missing or two do not fit together. */
+int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
+                     const et_warmup_options *warmup, et_error *error);
+
+/* Steps of the warm-up, linear, polynomial or inverse_sqrt's own; 0: no warm-up. */
+int64_t et_schedule_warmup(const et_schedule *schedule);
+
+/* The learning rate of update number step, from 0. */
+double et_schedule_rate(const et_schedule *schedule, int64_t step);
 
 #endif

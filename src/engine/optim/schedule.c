@@ -16,7 +16,7 @@
  *
  * The warm-up is not a separate schedule: it replaces the first steps of one: rate(step) =
  * warm(step, rate(W)) for step < W. Only inverse_sqrt has its own warm-up. */
-#include "engine/optim/schedule.h"
+#include "engine/optim/options.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -33,7 +33,6 @@
 #include "base/map.h"
 #include "base/threads/team.h"
 #include "base/vector.h"
-#include "engine/tensor/params_view.h"
 #include "engine/tensor/tensor.h"
 #include "formats/safetensors/safetensors.h"
 

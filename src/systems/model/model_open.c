@@ -16,7 +16,7 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/optim/optimizer.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/model/model_private.h"

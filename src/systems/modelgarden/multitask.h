@@ -12,9 +12,8 @@ typedef struct et_multitask_request {
 } et_multitask_request;
 
 typedef struct et_multitask_internals {
-    et_params *const
-        *views;     /* [count]: how each task sees the store (engine/tensor/params_view.h) */
-    et_task *whole; /* initialized after its tasks */
+    et_params *const *views; /* [count]: how each task sees the store (engine/tensor/params.h) */
+    et_task *whole;          /* initialized after its tasks */
 } et_multitask_internals;
 
 /* inside: its pointers are borrowed; NULL: all tasks see the whole store. */

@@ -24,7 +24,7 @@
 #include "base/assert.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/step/trainer.h"

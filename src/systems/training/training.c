@@ -26,7 +26,7 @@
 #include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
 #include "systems/orbit/controller.h"

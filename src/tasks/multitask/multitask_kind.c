@@ -12,7 +12,7 @@
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
-#include "engine/tensor/params_view.h"
+#include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/multitask.h"

@@ -22,7 +22,7 @@
 #include "data/batches/source.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/overlap.h"

@@ -30,7 +30,7 @@
 #include "base/sort.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/translation_task_private.h"

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "engine/optim/optimizer.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 #include "train/ranks/ranked.h"
 #include "train/step/update.h"
 

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "calls.h"
 #include "engine/comm/comm.h"
-#include "engine/comm/launch.h"
 
 #define RANK_CASE "ETUDE_TEST_RANK_CASE"
 #define RANK_WORD "ETUDE_TEST_RANK_WORD"

@@ -1,6 +1,6 @@
 /* C = A B against its reference, each operand either way, on sizes with tails in every direction.
  */
-#include "engine/kernel/float_product.h"
+#include "engine/kernel/arguments.h"
 
 #include <math.h>
 #include <stdlib.h>

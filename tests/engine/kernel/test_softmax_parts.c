@@ -1,6 +1,6 @@
 /* Cross-entropy in parts: each kernel is compared with its reference, and all together with the
  * kernel for whole rows. */
-#include "engine/kernel/softmax_parts.h"
+#include "engine/kernel/arguments.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Staging against its reference, to the bit: only sums that become bfloat16 are rounded. */
-#include "engine/kernel/staging.h"
+#include "engine/kernel/arguments.h"
 
 #include <math.h>
 #include <stdlib.h>

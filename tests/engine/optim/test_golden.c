@@ -13,7 +13,7 @@
 #include "engine/kernel/reference/reference.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
+#include "engine/optim/options.h"
 
 #define GOLDEN ET_TEST_SOURCE "/tests/engine/optim/golden/"
 

@@ -1,4 +1,4 @@
-#include "engine/optim/schedule.h"
+#include "engine/optim/options.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -14,7 +14,6 @@
 #include "base/dtype.h"
 #include "base/scarce.h"
 #include "engine/tensor/params.h"
-#include "engine/tensor/params_view.h"
 #include "formats/files.h"
 
 static const et_init normal = { ET_INIT_NORMAL, 0.5f };

@@ -24,7 +24,7 @@
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "engine/comm/launch.h"
+#include "engine/comm/comm.h"
 
 #define GRACE  10 /* seconds */
 #define KILLED 128

@@ -17,7 +17,7 @@
 #include "data/table/features/transforms.h"
 #include "data/table/schema/schema.h"
 #include "engine/onnx/onnx_model.h"
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 #define ET_ENCODER_CROSS_MAX 16            /* fields of a cross */
 #define ET_ENCODER_ITEM      sizeof(float) /* of numbers and of ids */

@@ -145,7 +145,7 @@ const et_op_functions et_cpu_SOFTMAX_LOSS = { .run = run_softmax_loss, .scratch 
 /* The most likely tokens of each row, with the kernel of that name.
  *
  * The result is the `count` largest logits h table^T of each row and their log p;
- * engine/kernel/best_tokens.h says how the other tokens are excluded. The table is needed twice: as
+ * engine/kernel/arguments.h says how the other tokens are excluded. The table is needed twice: as
  * bytes, packed with the plan's other weights, and as float32 for the remaining tokens, directly
  * from the store. */
 

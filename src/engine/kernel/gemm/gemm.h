@@ -1,6 +1,6 @@
 /* Matrix products with oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums. Gradients
  * of weights, A^T B, and float32 products of few rows use Etude's own kernel instead
- * (float_product.h), the former in bfloat16 if that is as fast as blocks. gemm/onednn_block.c,
+ * (arguments.h), the former in bfloat16 if that is as fast as blocks. gemm/onednn_block.c,
  * which runs oneDNN's products, works with its versions 2 and 3.
  *
  * Equal bits for any number of threads: a product is divided into a fixed grid of tiles that

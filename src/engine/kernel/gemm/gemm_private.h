@@ -2,7 +2,7 @@
  *
  *   for each chunk of its k:   A's rows and B's columns are staged on the thread's desk, unless
  *                              they are in the block's layout; the block adds their product
- *                              (a direct product is that of float_product.h)
+ *                              (a direct product is that of arguments.h)
  *   then C is finished         from the desk, or from all pieces once they are done,
  *                              unless the block has written C itself
  */
@@ -11,10 +11,9 @@
 
 #include <stddef.h>
 
-#include "engine/kernel/float_product.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "engine/kernel/gemm/onednn_block.h"
-#include "engine/kernel/staging.h"
 
 /* The layout of B for a block: panels if oneDNN has a kernel for them, otherwise dense [k, n].
  *

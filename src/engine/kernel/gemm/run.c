@@ -24,7 +24,7 @@
 /* ---- slabs ---- */
 
 /* B for a block, in the layout of gemm_private.h: panels of 64 columns one after another, each
- * filled by a kernel of staging.h from its part of B. Columns after n in the last panel and rows
+ * filled by a kernel of arguments.h from its part of B. Columns after n in the last panel and rows
  * after k are zeros, which add nothing to a sum. */
 
 /* Both values are from oneDNN's tags, BA16a64b and BA16a64b2a. */

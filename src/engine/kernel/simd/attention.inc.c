@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/kernel/attention.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/attention_product.inc.c"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/attention.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/random.h"
 #include "engine/kernel/simd/simd.h"

@@ -1,5 +1,5 @@
 /* The likeliest tokens of each row: all logits by bytes, then those that may be among the best in
- * float32. best_tokens.h says why that is enough.
+ * float32. arguments.h says why that is enough.
  *
  *   j tokens, z logits, k how many are wanted
  *
@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/best_tokens.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/row_product.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/row_product.inc.c"
@@ -56,7 +56,7 @@ static row_size size_row(const float *x, byte_scale scale, int64_t width)
     return (row_size){ whole * 1.0001f, sqrtf(v_sum(error)) * 1.0001f + whole * 1e-6f };
 }
 
-/* How far the logits of tokens j .. may be off. |e| |w'| + |x| |d|, as best_tokens.h has it. */
+/* How far the logits of tokens j .. may be off. |e| |w'| + |x| |d|, as arguments.h has it. */
 ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
 {
     return v_fma(v_set(size.error), v_load(w->length + j),

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/layer_arguments.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/embedding.inc.c"
 #include "engine/kernel/simd/simd.h"

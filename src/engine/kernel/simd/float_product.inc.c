@@ -29,10 +29,9 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "engine/kernel/float_product.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/staging.inc.c"
-#include "engine/kernel/staging.h"
 
 /* Vectors of a block, at most. */
 #define PRODUCT_VECTORS 3

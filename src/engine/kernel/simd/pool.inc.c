@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "engine/kernel/layer_arguments.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
 

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "engine/kernel/layer_arguments.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/simd.h"

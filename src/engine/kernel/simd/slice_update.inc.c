@@ -26,9 +26,9 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/simd.h"
-#include "engine/kernel/slice_update.h"
 
 /* Elements of a thread's unit of work. 16 KiB of a float32 array: whole vectors of every table, and
  * no line is shared by two threads if arrays begin at one. */

@@ -1,4 +1,4 @@
-/* Softmax cross-entropy in parts of the vocabulary (softmax_parts.h). A part's row is a few
+/* Softmax cross-entropy in parts of the vocabulary (arguments.h). A part's row is a few
  * vectors: the second reading is from the first-level cache.
  *
  * This saves memory: logits of [R, V] never exist. A product makes a part, which is read here twice
@@ -21,10 +21,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/softmax.inc.c"
-#include "engine/kernel/softmax_parts.h"
 
 /* A row without a label gets 0 for everything; join's results for it are not used. The part that
  * holds the label also keeps its logit. */

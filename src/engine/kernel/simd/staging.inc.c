@@ -1,4 +1,4 @@
-/* Staging for matrix products (staging.h). Everything that is transposed goes through V_LANES x
+/* Staging for matrix products (arguments.h). Everything that is transposed goes through V_LANES x
  * V_LANES squares of 32-bit units in registers; a pair of bfloat16 is one unit.
  *
  * Transposing element by element would load a cache line for each element, and use a sixteenth of
@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "engine/kernel/arguments.h"
 #include "engine/kernel/simd/simd.h"
-#include "engine/kernel/staging.h"
 
 /* The address of element (row, column). */
 ET_INLINE const void *stored_at(const et_stored *from, int64_t row, int64_t column)

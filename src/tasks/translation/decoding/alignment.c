@@ -10,7 +10,7 @@
 #include "base/text/strbuf.h"
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 #include "train/ranks/collected.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */

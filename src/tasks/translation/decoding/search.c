@@ -31,7 +31,7 @@
 #include "base/assert.h"
 #include "engine/exec/plan.h"
 #include "engine/kernel/kernels.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 
 /* One model of a search: its two plans, with the caches that they read. `encode` runs the encoder
  * on the entering sources, packed one after another, and computes the keys and values that every

@@ -19,7 +19,7 @@
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 #include "formats/marian/lexicon.h"
 #include "formats/marian/marian_model.h"
 #include "formats/safetensors/safetensors.h"

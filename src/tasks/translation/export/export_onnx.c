@@ -25,7 +25,7 @@
 #include "base/arena.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/nn/pair_names.h"
+#include "engine/nn/transformer.h"
 #include "engine/onnx/onnx_graph.h"
 
 enum { ENCODER, DECODER, DECODER_WITH_PAST, GRAPHS };

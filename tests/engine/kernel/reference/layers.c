@@ -1,4 +1,4 @@
-/* The reference of layers other than the Transformer's (engine/kernel/layer_arguments.h): one
+/* The reference of layers other than the Transformer's (engine/kernel/arguments.h): one
  * obvious loop per formula, sums in double. */
 #include "engine/kernel/reference/reference.h"
 

@@ -1,4 +1,4 @@
-/* The recurrence of the SSRU as its formulas have it, in double (engine/kernel/layer_arguments.h).
+/* The recurrence of the SSRU as its formulas have it, in double (engine/kernel/arguments.h).
  */
 #include <math.h>
 

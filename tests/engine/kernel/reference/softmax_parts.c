@@ -1,4 +1,4 @@
-/* Cross-entropy over a vocabulary in parts of columns, by the formulas of softmax_parts.h, in
+/* Cross-entropy over a vocabulary in parts of columns, by the formulas of arguments.h, in
  * double from float32 to float32. Values between the steps (m, s, the sum of x - m) are rounded to
  * float32, as in the arrays of et_softmax_rows. The result differs from that of reference/softmax.c
  * only by these roundings. */

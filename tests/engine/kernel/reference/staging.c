@@ -1,5 +1,5 @@
 /* Staging by its definitions: every element is read from its place in the source, or is 0 beyond
- * the source, and is stored by the layout's formula (staging.h). Conversions use double, which
+ * the source, and is stored by the layout's formula (arguments.h). Conversions use double, which
  * holds both types exactly. */
 #include <string.h>
 

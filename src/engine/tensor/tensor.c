@@ -1,4 +1,4 @@
-#include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/tensor/tensor.h"
 
 /* ---- tensor ---- */
 
