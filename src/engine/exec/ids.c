@@ -159,11 +159,6 @@ static void add_range(et_ids *ids, et_ids_range *ranges, const et_node *reader, 
                          .longest = -1 });
 }
 
-static int64_t classes_of(const et_node *logits)
-{
-    return size_of(logits, logits->type[0].shape.rank - 1);
-}
-
 static void add_columns(et_ids *ids, et_ids_range *ranges, const et_node *node)
 {
     for (int i = 0; i < node->attributes.count; i++)
@@ -195,7 +190,7 @@ static void add_node(et_ids *ids, et_ids_range *ranges, const et_node *node)
     switch (node->op) {
     case ET_OP_CROSS_ENTROPY:
     case ET_OP_SOFTMAX_LOSS:
-        add_range(ids, ranges, node, 1, classes_of(input[0]));
+        add_range(ids, ranges, node, 1, size_of(input[0], input[0]->type[0].shape.rank - 1));
         break;
     case ET_OP_VOCABULARY_LOSS:
         add_range(ids, ranges, node, 2, size_of(input[1], 0));

@@ -177,35 +177,12 @@ static et_output_element keep(et_node **outputs, int *count, et_node *node, int 
     return (et_output_element){ .output = i, .element = element };
 }
 
-static int count_marks(const et_graph *graph)
-{
-    int count = 0;
-    for (const et_mark *m = graph->marks; m; m = m->next)
-        count++;
-    return count;
-}
-
-static bool is_measured(const et_mark *m)
-{
-    return m->kind == ET_MARK_LOSS || m->kind == ET_MARK_MEASURE;
-}
-
-static bool is_mean(const et_mark *m)
-{
-    return m->kind == ET_MARK_MEAN;
-}
-
-static bool is_output(const et_mark *m)
-{
-    return m->kind == ET_MARK_OUTPUT;
-}
-
-/* Returns how many of the graph's marks are so. */
-static int take_marks(et_variant *v, bool (*taken)(const et_mark *))
+/* Takes the graph's marks of these kinds; returns how many there are. */
+static int take_marks(et_variant *v, unsigned kinds)
 {
     int before = v->mark_count;
     for (const et_mark *m = v->graph->marks; m; m = m->next) {
-        if (!taken(m))
+        if (!(kinds >> m->kind & 1))
             continue;
         if (m->kind == ET_MARK_LOSS) {
             v->first_loss = v->first_loss < 0 ? v->mark_count : v->first_loss;
@@ -222,9 +199,9 @@ static int find_marks(et_variant *v, et_node **outputs)
     int count = 0;
     v->mark_count = 0;
     v->first_loss = v->last_loss = -1;
-    v->measures = take_marks(v, is_measured);
-    v->tracks = take_marks(v, is_mean);
-    take_marks(v, is_output);
+    v->measures = take_marks(v, 1U << ET_MARK_LOSS | 1U << ET_MARK_MEASURE);
+    v->tracks = take_marks(v, 1U << ET_MARK_MEAN);
+    take_marks(v, 1U << ET_MARK_OUTPUT);
     for (int i = 0; i < v->mark_count; i++) {
         et_placed_mark *to = &v->marks[i];
         const et_mark *m = to->mark;
@@ -237,7 +214,9 @@ static int find_marks(et_variant *v, et_node **outputs)
 
 static int make_plan(const et_variant_parts *parts, et_variant *v, et_error *error)
 {
-    int marks = count_marks(v->graph), fields = v->layout->fields;
+    int marks = 0, fields = v->layout->fields;
+    for (const et_mark *m = v->graph->marks; m; m = m->next)
+        marks++;
     size_t most = 2 * (size_t)marks;
     et_node **outputs = et_alloc(most, sizeof *outputs);
     v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);

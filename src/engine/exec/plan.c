@@ -297,17 +297,6 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
     return ET_OK;
 }
 
-static void fill_constant(const et_node *node, et_tensor constant)
-{
-    const et_progression *progression = &node->attributes.progression;
-    if (node->op == ET_OP_POSITIONS)
-        et_positions_fill(constant.data, constant.shape.size[0], constant.shape.size[1],
-                          node->attributes.open);
-    else
-        for (int64_t i = 0; i < constant.shape.size[0]; i++)
-            ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);
-}
-
 /* Constants depend only on their nodes, so they are filled once for the whole plan. */
 static int make_constants(et_plan *plan, et_error *error)
 {
@@ -320,7 +309,14 @@ static int make_constants(et_plan *plan, et_error *error)
         if (!value->tensor.data)
             return et_alloc_failed(error, bytes, "constants");
         plan->memory.constants += bytes;
-        fill_constant(value->node, value->tensor);
+        const et_progression *progression = &value->node->attributes.progression;
+        const int64_t *size = value->tensor.shape.size;
+        if (value->node->op == ET_OP_POSITIONS)
+            et_positions_fill(value->tensor.data, size[0], size[1], value->node->attributes.open);
+        else
+            for (int64_t k = 0; k < size[0]; k++)
+                ((int32_t *)value->tensor.data)[k] =
+                    (int32_t)(progression->first + k * progression->step);
     }
     return ET_OK;
 }
@@ -559,16 +555,6 @@ static bool is_finite(const et_tensor *tensor)
     return true;
 }
 
-/* A parameter may be not finite, and is used before every call. Checks the parameters that the plan
- * reads, in the order of the graph. */
-static const char *find_param(const et_plan *plan)
-{
-    for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].storage == VALUE_IN_PARAMS && !is_finite(&plan->values[i].tensor))
-            return plan->values[i].node->name;
-    return NULL;
-}
-
 /* The same random numbers give the same values as in the failed run, so this finds the first call
  * with a value that is not finite. Values are checked right after their call, because later ones
  * may use the same memory. */
@@ -576,9 +562,11 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 {
     et_plan_refresh(plan);
     plan->random = random;
-    const char *param = find_param(plan);
-    if (param)
-        return param;
+    /* A parameter is used before every call: those that the plan reads, in the order of the graph.
+     */
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].storage == VALUE_IN_PARAMS && !is_finite(&plan->values[i].tensor))
+            return plan->values[i].node->name;
     for (int i = 0; i < plan->call_count; i++) {
         const et_plan_call *call = &plan->calls[i];
         et_plan_begin_call(plan, i);

@@ -33,17 +33,6 @@ static int64_t padded_end(const et_optim_layout *layout, size_t i)
     return tensor->begin + next - tensor->packed;
 }
 
-/* The range of the group that contains an element of the store. */
-static const et_range *range_of(const et_group *group, int64_t at)
-{
-    const et_range *ranges;
-    int count = et_group_ranges(group, &ranges);
-    for (int i = 0; i < count; i++)
-        if (at >= ranges[i].begin && at < ranges[i].end)
-            return &ranges[i];
-    return NULL;
-}
-
 /* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
 static int layout_init(et_optim_layout *layout, const et_group *group, et_error *error)
 {
@@ -67,9 +56,11 @@ static int layout_init(et_optim_layout *layout, const et_group *group, et_error 
             continue;
         if (!range || begin >= range->end) {
             packed += range ? range->end - range->begin : 0;
-            range = range_of(group, begin);
+            range = ranges;
+            while (begin < range->begin || begin >= range->end)
+                range++;
         }
-        et_assert(range);
+        et_assert(range - ranges < layout->range_count);
         layout->tensors[layout->tensor_count++] =
             (et_optim_tensor){ .param = param,
                                .begin = begin,

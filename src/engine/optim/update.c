@@ -70,18 +70,6 @@ static double gradient_norm(const update *u)
     return sqrt(sum) * fabs(u->scale);
 }
 
-/* The norm after the tensors' factors. */
-static double clipped_norm(const update *u, double norm)
-{
-    const et_optimizer *o = u->optimizer;
-    double sum = 0;
-    if (!u->has_factors)
-        return norm;
-    for (size_t i = 0; i < o->layout.tensor_count; i++)
-        sum += o->squares[i] * o->factors[i] * o->factors[i];
-    return sqrt(sum) * fabs(u->scale);
-}
-
 static void clamp_part(const update *u, double most, int64_t begin, int64_t end)
 {
     float limit = (float)(most / fabs(u->scale));
@@ -102,17 +90,6 @@ static double shorten(double norm, double limit)
     return norm > limit ? limit / norm : 1;
 }
 
-static void clip_tensors(update *u, double limit)
-{
-    et_optimizer *o = u->optimizer;
-    for (size_t i = 0; i < o->layout.tensor_count; i++) {
-        double before = u->has_factors ? o->factors[i] : 1;
-        double norm = sqrt(o->squares[i]) * fabs(u->scale) * before;
-        o->factors[i] = before * shorten(norm, limit);
-    }
-    u->has_factors = true;
-}
-
 /* norm: of gradients times scale, before any clip. */
 static void clip_all(update *u, double norm)
 {
@@ -124,8 +101,15 @@ static void clip_all(update *u, double norm)
                         clamp_part, u, clip->limit);
             norm = gradient_norm(u);
         } else if (clip->scope == ET_CLIP_TENSORS) {
-            clip_tensors(u, clip->limit);
-            norm = clipped_norm(u, norm);
+            double sum = 0; /* of squares after the tensors' factors */
+            for (size_t t = 0; t < o->layout.tensor_count; t++) {
+                double before = u->has_factors ? o->factors[t] : 1;
+                double own = sqrt(o->squares[t]) * fabs(u->scale) * before;
+                o->factors[t] = before * shorten(own, clip->limit);
+                sum += o->squares[t] * o->factors[t] * o->factors[t];
+            }
+            u->has_factors = true;
+            norm = sqrt(sum) * fabs(u->scale);
         } else if (clip->scope == ET_CLIP_ALL) {
             double factor = shorten(norm, clip->limit);
             u->scale *= factor;

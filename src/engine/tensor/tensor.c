@@ -139,20 +139,17 @@ static bool same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-/* What empty rows are filled with as well: they have one filling in a batch. */
-static bool same_field(const et_layout_field *a, const et_layout_field *b)
-{
-    bool offsets = a->empty == ET_EMPTY_OFFSETS;
-    return same_name(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
-           a->empty == b->empty && (!offsets || a->offsets_of == b->offsets_of) &&
-           et_shape_equal(a->item, b->item);
-}
-
 bool et_layout_same(const et_layout *a, const et_layout *b)
 {
     bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
-    for (int i = 0; same && i < a->fields; i++)
-        same = same_field(&a->field[i], &b->field[i]);
+    for (int i = 0; same && i < a->fields; i++) {
+        const et_layout_field *l = &a->field[i], *r = &b->field[i];
+        /* What empty rows are filled with as well: they have one filling in a batch. */
+        same = same_name(l->name, r->name) && l->dtype == r->dtype && l->kind == r->kind &&
+               l->empty == r->empty &&
+               (l->empty != ET_EMPTY_OFFSETS || l->offsets_of == r->offsets_of) &&
+               et_shape_equal(l->item, r->item);
+    }
     return same;
 }
 

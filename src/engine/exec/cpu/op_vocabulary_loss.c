@@ -577,16 +577,11 @@ static const void *table_of_dh(const loss_block *block, int64_t part)
            (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
 }
 
-static const float *offsets_of(const loss_block *block)
-{
-    return block->size.offset ? in(block->plan, block->call, 3) : NULL;
-}
-
 /* Computes the part's largest logit and sum of exponentials for each row, and the kept values. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
-    const float *offsets = offsets_of(block);
+    const float *offsets = size->offset ? in(block->plan, block->call, 3) : NULL;
     float *logits = tile_of(block, thread);
     et_gemm_run(product(block->call, size, LOGITS, part), logits, block->h,
                 packed_table(block, LOGITS, part), offsets ? offsets + part * size->columns : NULL);

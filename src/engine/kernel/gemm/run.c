@@ -296,13 +296,6 @@ static void run_without_memory(const et_gemm *gemm, const et_gemm_block_shape *s
     }
 }
 
-static void run_block(const et_gemm *gemm, const et_gemm_block *block, int thread, void *c,
-                      const void *a, const void *b, const float *bias)
-{
-    if (!et_gemm_block_run(block, thread, c, a, b, bias))
-        run_without_memory(gemm, et_gemm_block_shape_of(block), c, a, b, bias);
-}
-
 static const et_activity tile_activity = { .name = "tile" };
 
 /* Call with OpenMP set to one thread, and the desk cleared before the first tile. Sums of blocks
@@ -333,9 +326,11 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
                        k, depth, adds);
             continue;
         }
-        run_block(gemm, gemm->blocks[at.row][at.column][chunk][adds], thread, to,
-                  operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
-                  block_bias);
+        const et_gemm_block *block = gemm->blocks[at.row][at.column][chunk][adds];
+        const void *left = operand_a(gemm, &at, own, a, k, depth);
+        const void *right = operand_b(gemm, &at, own, b, k);
+        if (!et_gemm_block_run(block, thread, to, left, right, block_bias))
+            run_without_memory(gemm, et_gemm_block_shape_of(block), to, left, right, block_bias);
     }
     if (shape->activation == ET_GEMM_RELU && !gemm->raw && !gemm->direct)
         gemm->cache->staging->relu(to, at.part.rows, at.part.columns,
