@@ -45,8 +45,8 @@ typedef enum et_option_form {
     ET_OPTION_FORM_REFUSED, /* no member. The option is refused with its help, and not shown */
     ET_OPTION_FORM_SETS,    /* no member. The option sets settings: et_option_sets */
     /* The library's own commands use these. */
-    ET_OPTION_FORM_WORDS, /* et_option_words: --name value value, as many as the value has names */
-    ET_OPTION_FORM_FILES, /* the same; a word after the first must be a file */
+    ET_OPTION_FORM_WORDS,   /* et_option_uses: --name value value, as many as the value has names */
+    ET_OPTION_FORM_FILES,   /* the same; a word after the first must be a file */
     ET_OPTION_FORM_THREADS, /* no member: the number of threads of this process */
     ET_OPTION_FORM_TASK,    /* et_option_task: one of the models that a run trains together */
     ET_OPTION_FORM_KINDS,   /* et_option_settings: the options of the program's kinds of task */

@@ -24,7 +24,7 @@ typedef struct et_exporting_args {
     const char *model_dir, *output, *checkpoint; /* checkpoint NULL: not given */
     et_option_task task;
     bool live_weights;
-    et_option_words text; /* two files to measure the model on, of kinds that have the option */
+    et_option_uses text; /* two files to measure the model on, of kinds that have the option */
     et_export_options options;
 } et_exporting_args;
 

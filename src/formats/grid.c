@@ -32,6 +32,13 @@ void et_grid_add(et_grid *grid, const char *text)
     et_strbuf_release(&plain);
 }
 
+void et_grid_take(et_grid *grid, et_strbuf *text)
+{
+    grid->failed |= text->failed;
+    et_grid_add(grid, et_strbuf_text(text));
+    et_strbuf_release(text);
+}
+
 void et_grid_addf(et_grid *grid, const char *format, ...)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -39,9 +46,7 @@ void et_grid_addf(et_grid *grid, const char *format, ...)
     va_start(arguments, format);
     et_strbuf_vprintf(&text, format, arguments);
     va_end(arguments);
-    grid->failed |= text.failed;
-    et_grid_add(grid, et_strbuf_text(&text));
-    et_strbuf_release(&text);
+    et_grid_take(grid, &text);
 }
 
 void et_grid_add_row(et_grid *grid, const char *const *cells)

@@ -47,6 +47,8 @@ typedef enum et_grid_form {
 /* The next cell; NULL is an empty one. */
 void et_grid_add(et_grid *grid, const char *text);
 void et_grid_addf(et_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The next cell from a text, which is released; a failure of the text is the table's. */
+void et_grid_take(et_grid *grid, et_strbuf *text);
 
 /* As many cells as there are columns. */
 void et_grid_add_row(et_grid *grid, const char *const *cells);

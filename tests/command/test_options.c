@@ -29,7 +29,7 @@ typedef struct options {
     int form; /* its place among forms */
     const char *word;
     et_integer_list layers;
-    et_option_words pair;
+    et_option_uses pair;
     inner inside;
 } options;
 
@@ -56,7 +56,7 @@ static const et_option table[] = {
     ET_OPTION_SIZE(options, memory, "memory", "SIZE", "a size"),
     ET_OPTION_ROW(options, layers, et_integer_list, INT, INDEXED, "layers", NULL, "units",
                   .field.minimum = 1, .field.maximum = 64, .field.default_number = 9),
-    ET_OPTION_ROW(options, pair, et_option_words, STRING, WORDS, "pair", "A B", "two words"),
+    ET_OPTION_ROW(options, pair, et_option_uses, STRING, WORDS, "pair", "A B", "two words"),
     ET_OPTION_GROUP(options, inside, inner_table),
     ET_OPTION_NONE("tpu", "NAME", "there is none"),
     ET_OPTION_REFUSED("gpus", "there are none"),

@@ -171,12 +171,6 @@ static void describe_split(const et_tabular_task *task)
                  part, how);
 }
 
-static const char *model_name(const et_tabular_options *options)
-{
-    const et_field *type = et_tabular_fields.fields[0].nested->fields;
-    return type->choices[options->model.type];
-}
-
 static void describe(et_task *self)
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
@@ -220,8 +214,9 @@ static void describe(et_task *self)
     const int64_t parameters = et_params_elements(task->context.params);
     if (!parameters) /* of a run that trains several models */
         return;
-    et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
-                 et_format_count(parameters).text);
+    const et_field *type = et_tabular_fields.fields[0].nested->fields;
+    et_task_tell(&task->context, "model        %s, %s parameters",
+                 type->choices[task->options.model.type], et_format_count(parameters).text);
 }
 
 /* ---- export: a model in a form that `predict` and et_predictor_open read ---- */

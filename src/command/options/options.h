@@ -39,10 +39,10 @@ typedef struct et_option_given {
 
 /* The member of an option of way WORDS or FILES: every use of it. The command decides whether the
  * last use counts or all of them. */
-typedef struct et_option_words {
+typedef struct et_option_uses {
     et_option_given *given; /* [times], in the arena of the command line */
     int times;              /* 0: the option was not given */
-} et_option_words;
+} et_option_uses;
 
 /* One of the models that a run trains together. The parser sets the member of --model-dir in the
  * same table to the folder of that model. */
@@ -170,7 +170,7 @@ static inline bool et_option_is_shown(const et_option *row)
     return !et_option_is_plain(row) && row->form != ET_OPTION_FORM_REFUSED;
 }
 
-/* Whether its member is et_option_words. */
+/* Whether its member is et_option_uses. */
 static inline bool et_option_takes_words(const et_option *row)
 {
     return row->form == ET_OPTION_FORM_WORDS || row->form == ET_OPTION_FORM_FILES ||

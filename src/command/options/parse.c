@@ -292,7 +292,7 @@ static int store(const et_command_line *line, const et_option_slot *slot, const 
         *(bool *)slot->member = true;
         return ET_OK;
     case ET_OPTION_FORM_SETS:
-        ((et_option_words *)slot->member)->times++;
+        ((et_option_uses *)slot->member)->times++;
         return ET_OK;
     case ET_OPTION_FORM_TASK:
         ((et_option_task *)slot->member)->name = word;
@@ -338,7 +338,7 @@ static bool is_one_more_file(const et_option_slot *slot, int count, const char *
            (length && strlen(word) > length && !strcmp(word + strlen(word) - length, end));
 }
 
-static int add_given(const et_command_line *line, et_option_words *words, char *const *items,
+static int add_given(const et_command_line *line, et_option_uses *words, char *const *items,
                      int count, et_error *error)
 {
     const size_t most = (size_t)line->call->argc;

@@ -59,7 +59,7 @@ static taking taking_of(const et_option *row)
 /* An option that is applied. Its first failure stays in status; later assignments do nothing. */
 typedef struct applying {
     const et_option *row;
-    const et_option_words *words;
+    const et_option_uses *words;
     const et_option_settings *settings;
     et_experiment *experiment;
     et_arena *arena;
@@ -101,13 +101,13 @@ static et_value *scalar_of(const char *word, et_arena *arena)
 }
 
 /* The word at a place of one time that the option was given. */
-static const char *word_at(const et_option_words *words, int time, int at)
+static const char *word_at(const et_option_uses *words, int time, int at)
 {
     return words->given[time].items[at];
 }
 
 /* The word of the last time; NULL: the option was not given. */
-static const char *last_word(const et_option_words *words)
+static const char *last_word(const et_option_uses *words)
 {
     return words ? word_at(words, words->times - 1, 0) : NULL;
 }
@@ -133,7 +133,7 @@ static void apply_names(applying *a)
 }
 
 /* The words of every use, as a list; a single word as a scalar. */
-static et_value *items_of(const et_option_words *words, et_arena *arena)
+static et_value *items_of(const et_option_uses *words, et_arena *arena)
 {
     if (words->times == 1 && words->given[0].count == 1)
         return scalar_of(word_at(words, 0, 0), arena);
@@ -194,7 +194,7 @@ static void apply_one(applying *a)
 
 /* ---- options that are given several times ---- */
 
-static const et_option_words *words_of(const et_option_settings *settings, const char *name)
+static const et_option_uses *words_of(const et_option_settings *settings, const char *name)
 {
     for (int i = 0; name && i < settings->count; i++)
         if (!strcmp(settings->names[i], name) && settings->words[i].times)
@@ -312,7 +312,7 @@ static void apply_parts(applying *a)
 static void apply_items(applying *a)
 {
     const et_option_sets *sets = a->row->sets;
-    const et_option_words *of = words_of(a->settings, sets->of);
+    const et_option_uses *of = words_of(a->settings, sets->of);
     const char *setting = *sets->settings, *text = last_word(a->words);
     if (of && of->times > 1)
         return;
@@ -331,7 +331,7 @@ static void apply_items(applying *a)
 /* ---- all ---- */
 
 /* `--valid 0.2`: a fraction in place of files. */
-static int check_files(const et_option *row, const et_option_words *words,
+static int check_files(const et_option *row, const et_option_uses *words,
                        const et_experiment *experiment, et_error *error)
 {
     const char *word = row->value && !strncmp(row->value, "FILE", 4) ? last_word(words) : NULL;

@@ -14,8 +14,8 @@
 
 /* In the arena of the command line. */
 typedef struct et_option_settings {
-    const char **names;     /* [count] of options; kinds may share one */
-    et_option_words *words; /* [count] */
+    const char **names;    /* [count] of options; kinds may share one */
+    et_option_uses *words; /* [count] */
     int count;
 } et_option_settings;
 

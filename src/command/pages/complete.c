@@ -219,16 +219,6 @@ static bool has_directory(const char *path)
     return found;
 }
 
-/* Whether a path is offered. A run is a directory with settings, an export in one file or a
- * directory on the way to one. */
-static bool is_wanted(const char *path, bool is_directory, wanted what)
-{
-    if (what == WANTED_RUNS)
-        return is_directory ? et_file_exists_in(path, ET_RUN_SETTINGS) || has_directory(path)
-                            : et_safetensors_is_name(path);
-    return is_directory || what == WANTED_FILES;
-}
-
 static int compare_names(const void *left, const void *right)
 {
     return strcmp(*(const char *const *)left, *(const char *const *)right);
@@ -293,7 +283,13 @@ static void add_paths(completions *list, const char *before, const char *typed, 
         const bool is_directory = there && S_ISDIR(about.st_mode);
         const char *word = et_arena_printf(&arena, "%.*s%s%s", (int)length, typed, names[i],
                                            is_directory ? "/" : "");
-        if (there && word && is_wanted(path, is_directory, what))
+        /* A run is a directory with settings, an export in one file or a directory on the way to
+         * one. */
+        const bool offered = what != WANTED_RUNS ? is_directory || what == WANTED_FILES
+                             : is_directory ? there && (et_file_exists_in(path, ET_RUN_SETTINGS) ||
+                                                        has_directory(path))
+                                            : there && et_safetensors_is_name(path);
+        if (there && word && offered)
             add_completion(list, before, typed, word, NULL);
     }
     et_arena_release(&arena);
@@ -342,17 +338,6 @@ static void add_names(completions *list, const char *before, const char *typed,
     et_strbuf_release(&whole);
 }
 
-static void add_settings_of(completions *list, const char *before, const char *typed,
-                            const et_task_kind *kind)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment;
-    const char *name = kind->experiments->name;
-    if (name && !et_experiment_begin(&experiment, list->program, name, &arena, NULL))
-        add_names(list, before, typed, experiment.table);
-    et_arena_release(&arena);
-}
-
 /* ---- by name ---- */
 
 /* Offers values for a placeholder in capitals (FILE, RUN) if they can be looked up. */
@@ -383,9 +368,16 @@ static void add_named(completions *list, const char *before, const char *typed, 
         const char *comma = strrchr(typed, ','), *last = comma ? comma + 1 : typed;
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%.*s", before, (int)(last - typed), typed);
-        for (int k = 0; k < list->program->count; k++)
-            if (!list->kind || list->kind == list->program->kinds[k])
-                add_settings_of(list, et_strbuf_text(&whole), last, list->program->kinds[k]);
+        for (int k = 0; k < list->program->count; k++) {
+            et_arena arena = ET_ARENA_INIT;
+            et_experiment experiment;
+            const et_task_kind *kind = list->program->kinds[k];
+            const char *first = kind->experiments->name;
+            if ((!list->kind || list->kind == kind) && first &&
+                !et_experiment_begin(&experiment, list->program, first, &arena, NULL))
+                add_names(list, et_strbuf_text(&whole), last, experiment.table);
+            et_arena_release(&arena);
+        }
         et_strbuf_release(&whole);
     }
 }
@@ -446,15 +438,6 @@ static void add_options(completions *list, const et_command_line *line, const ch
     }
 }
 
-/* Whether the words are the line of another command, as of `launch`. words: from its name on. */
-static bool is_command_line(const et_option_position *position, const et_call *call,
-                            char *const *words)
-{
-    return position->ended && position->plain_nth > 0 && position->plain &&
-           strstr(position->plain->row->field.name, "COMMAND") &&
-           strcmp(*words, call->command) != 0;
-}
-
 /* ---- commands ---- */
 
 static void complete(completions *list, int argc, char **argv);
@@ -471,7 +454,9 @@ static void complete_usage(completions *list, const et_command *row, const et_ca
         return;
     et_command_line_position(&line, &position);
     char **inner = call->argv + call->argc - 1 - position.plain_nth;
-    if (is_command_line(&position, call, inner))
+    /* The words may be the line of another command, as of `launch`. */
+    if (position.ended && position.plain_nth > 0 && position.plain &&
+        strstr(position.plain->row->field.name, "COMMAND") && strcmp(*inner, call->command) != 0)
         complete(list, position.plain_nth + 1, inner);
     else if (!position.ended && *word == '-' && (!position.slot || position.more))
         add_options(list, &line, word);

@@ -436,9 +436,7 @@ static void add_real(et_grid *grid, double value)
     et_strbuf text = ET_STRBUF_INIT;
     if (isfinite(value))
         et_strbuf_append_double(&text, value);
-    grid->failed |= text.failed;
-    et_grid_add(grid, et_strbuf_text(&text));
-    et_strbuf_release(&text);
+    et_grid_take(grid, &text);
 }
 
 static void add_count(et_grid *grid, int64_t count, bool known)

@@ -388,15 +388,6 @@ const char *et_run_settings_value(const et_run_settings *s, size_t name, size_t 
     return s->values[name * s->runs + run];
 }
 
-/* Whether name ends so, after a dot or as a whole. */
-static bool ends_so(const char *name, const char *end)
-{
-    size_t length = strlen(name), wanted = strlen(end);
-    if (length < wanted || strcmp(name + length - wanted, end) != 0)
-        return false;
-    return length == wanted || name[length - wanted - 1] == '.';
-}
-
 const char *et_run_settings_head(const et_run_settings *s, size_t name)
 {
     et_assert(name < s->count);
@@ -406,8 +397,15 @@ const char *et_run_settings_head(const et_run_settings *s, size_t name)
         while (head > whole && head[-1] != '.')
             head--;
         bool another = false;
-        for (size_t i = 0; i < s->count && !another; i++)
-            another = i != name && s->differs[i] && ends_so(s->names[i], head);
+        const size_t wanted = strlen(head);
+        for (size_t i = 0; i < s->count && !another; i++) {
+            /* Whether another name ends so, after a dot or as a whole. */
+            const char *other = s->names[i];
+            const size_t length = strlen(other);
+            another = i != name && s->differs[i] && length >= wanted &&
+                      !strcmp(other + length - wanted, head) &&
+                      (length == wanted || other[length - wanted - 1] == '.');
+        }
         if (!another)
             break;
     }

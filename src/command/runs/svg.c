@@ -247,14 +247,6 @@ static void append_stroke(picture *p, size_t curve)
 
 /* ---- legend ---- */
 
-static bool has_legend(const et_chart *chart)
-{
-    for (size_t i = 0; i < chart->count; i++)
-        if (chart->curves[i].name)
-            return true;
-    return false;
-}
-
 static void append_legend(picture *p)
 {
     double wide = (p->right - p->left) / p->across, first = p->bottom + 32 + LINE;
@@ -283,33 +275,30 @@ static void append_legend(picture *p)
 
 /* ---- all together ---- */
 
-/* Width of the labels in pixels; the frame begins to the right of them. */
-static double measure_labels(const et_axis *axis)
-{
-    size_t most = 0;
-    for (int i = 0; i < axis->count; i++) {
-        size_t length = strlen(et_axis_label(axis, i).text);
-        most = length > most ? length : most;
-    }
-    return 14 + LETTER * (double)most;
-}
-
 /* The legend gets half of the height at most; names that do not fit are counted. */
 static void lay_out(picture *p)
 {
     const et_chart *chart = p->chart;
-    p->left = measure_labels(&p->y);
+    /* The frame begins to the right of the labels. */
+    size_t widest = 0;
+    for (int i = 0; i < p->y.count; i++) {
+        const size_t length = strlen(et_axis_label(&p->y, i).text);
+        widest = length > widest ? length : widest;
+    }
+    p->left = 14 + LETTER * (double)widest;
     p->right = p->width - 16;
     p->top = (chart->title ? 34 : 14) + (chart->y_label ? 16 : 0);
     /* Pixels of the widest name, with its mark. */
-    size_t most = 0;
-    for (size_t i = 0; i < chart->count && i < ET_CHART_LEGEND_MAX; i++) {
-        size_t length = chart->curves[i].name ? strlen(chart->curves[i].name) : 0;
+    size_t most = 0, named = 0;
+    for (size_t i = 0; i < chart->count; i++) {
+        const char *name = chart->curves[i].name;
+        const size_t length = name && i < ET_CHART_LEGEND_MAX ? strlen(name) : 0;
         most = length > most ? length : most;
+        named += name != NULL;
     }
     double wide = 36 + LETTER * (double)most;
     p->across = wide < p->right - p->left ? (int)((p->right - p->left) / wide) : 1;
-    p->shown = !has_legend(chart) ? 0 : chart->count;
+    p->shown = named ? chart->count : 0;
     p->shown = p->shown > ET_CHART_LEGEND_MAX ? ET_CHART_LEGEND_MAX : p->shown;
     size_t fit = (size_t)(p->height / 2 / LINE) * (size_t)p->across;
     p->shown = p->shown > fit ? fit : p->shown;

@@ -74,9 +74,7 @@ static void add_name(et_grid *grid, const char *text)
 {
     et_strbuf name = ET_STRBUF_INIT;
     append_text(&name, text, SHOWN_NAME_MAX);
-    et_grid_add(grid, et_strbuf_text(&name));
-    grid->failed |= name.failed;
-    et_strbuf_release(&name);
+    et_grid_take(grid, &name);
 }
 
 /* Columns that a name takes. */
@@ -180,9 +178,7 @@ static void print_numbers(et_strbuf *out, const et_value *columns, size_t width,
         const et_value *histogram = et_value_get(c, "histogram");
         et_strbuf text = ET_STRBUF_INIT;
         append_histogram(&text, histogram, ascii);
-        et_grid_add(&grid, et_strbuf_text(&text));
-        grid.failed |= text.failed;
-        et_strbuf_release(&text);
+        et_grid_take(&grid, &text);
         et_grid_add(&grid, is_true(c, "target") ? TARGET : NULL);
     }
     append_table(out, &grid);
@@ -222,24 +218,13 @@ static void print_texts(et_strbuf *out, const et_value *columns, size_t width)
         add_name(&grid, text_at(c, "name"));
         et_grid_add(&grid, et_format_count(count_at(c, "missing")).text);
         et_grid_add(&grid, distinct_of(c).text);
-        et_grid_addf(&grid, "%s%s", et_strbuf_text(&entries),
-                     is_true(c, "target") ? "  " TARGET : "");
-        grid.failed |= entries.failed;
-        et_strbuf_release(&entries);
+        et_strbuf_append(&entries, is_true(c, "target") ? "  " TARGET : "");
+        et_grid_take(&grid, &entries);
     }
     append_table(out, &grid);
 }
 
 /* ---- what is suspicious ---- */
-
-static void print_unmatched(et_strbuf *out, const et_value *list)
-{
-    for (const et_value *item = list->first; item; item = item->next) {
-        et_strbuf_append(out, "--missing ");
-        et_plain_append(out, item->string);
-        et_strbuf_append(out, " matches no value\n");
-    }
-}
 
 /* ascii: draws only ASCII characters; names and values are not changed. */
 static void data_report_print(et_strbuf *out, const et_value *report, bool ascii)
@@ -266,7 +251,12 @@ static void data_report_print(et_strbuf *out, const et_value *report, bool ascii
                          is_true(report, "header") ? "with a" : "no");
     else
         et_strbuf_append(out, "JSON lines\n");
-    print_unmatched(out, et_value_get(report, "missing_unmatched"));
+    const et_value *unmatched = et_value_get(report, "missing_unmatched");
+    for (const et_value *item = unmatched->first; item; item = item->next) {
+        et_strbuf_append(out, "--missing ");
+        et_plain_append(out, item->string);
+        et_strbuf_append(out, " matches no value\n");
+    }
     print_numbers(out, columns, width, ascii);
     print_texts(out, columns, width);
     const et_value *list = et_value_get(report, "suspicious");
@@ -344,18 +334,6 @@ static int take_character(char *out, const char *option, const char *text, et_er
                : et_fail(error, ET_EUSAGE, "%s %s: give one character, or tab", option, text);
 }
 
-static int take_missing(data_options *args, et_error *error)
-{
-    const size_t count = args->missing.count;
-    if (!count)
-        return ET_OK;
-    args->markers = et_csv_missing_with(args->missing.items, count);
-    if (!args->markers)
-        return et_alloc_failed(error, count * sizeof *args->markers, "--missing");
-    args->options.csv.missing = args->markers;
-    return ET_OK;
-}
-
 static int check(data_options *args, et_error *error)
 {
     if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0) {
@@ -377,8 +355,13 @@ static int check(data_options *args, et_error *error)
             take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
     if (!status)
         status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
-    if (!status)
-        status = take_missing(args, error);
+    if (!status && args->missing.count) {
+        args->markers = et_csv_missing_with(args->missing.items, args->missing.count);
+        args->options.csv.missing = args->markers;
+        if (!args->markers)
+            status =
+                et_alloc_failed(error, args->missing.count * sizeof *args->markers, "--missing");
+    }
     args->options.header = (et_analyze_header)(args->header > 2 ? args->header - 2 : args->header);
     args->options.entries = args->entries;
     args->options.quantiles = (int)args->quantiles;
@@ -389,9 +372,9 @@ static int check(data_options *args, et_error *error)
 
 /* Both output files, and their contents. */
 typedef struct result {
-    char *path[2]; /* owned; NULL: nothing is written */
-    char *text[2]; /* owned */
-    char *made;    /* the directory, if it was made for them; owned */
+    et_path path[2];  /* "": nothing is written */
+    char *text[2];    /* owned */
+    const char *made; /* the directory, if it was made for them */
 } result;
 
 static int open_result(result *r, const data_options *args, const et_call *call,
@@ -400,22 +383,19 @@ static int open_result(result *r, const data_options *args, const et_call *call,
     static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
     const char *directory = args->dry_run ? NULL : args->output;
     et_outputs outputs = { .program = call->program };
-    int status = ET_OK;
     for (size_t i = 0; i < paths->count; i++)
         et_outputs_read(&outputs, paths->items[i]);
     et_outputs_read(&outputs, args->schema);
-    status = et_outputs_check_standard(&outputs, error);
-    if (!status && directory && !et_file_exists(directory)) {
-        status = et_directory_make(directory, error);
-        r->made = status ? NULL : et_strdup(directory);
+    et_outputs_check_standard(&outputs, error);
+    if (!outputs.status && directory && !et_file_exists(directory)) {
+        outputs.status = et_directory_make(directory, error);
+        r->made = outputs.status ? NULL : directory;
     }
-    for (int i = 0; i < 2 && !status && directory; i++) {
-        r->path[i] = et_path_join(directory, names[i]);
-        status = r->path[i] ? et_outputs_check(&outputs, "--output", r->path[i], error)
-                            : et_alloc_failed(error, strlen(directory), "a path");
+    for (int i = 0; i < 2 && directory; i++) {
+        r->path[i] = et_path_of(directory, names[i]);
+        et_outputs_check(&outputs, "--output", r->path[i].text, error);
     }
-    et_outputs_release(&outputs);
-    return status;
+    return et_outputs_release(&outputs);
 }
 
 /* *same: the file exists and has exactly this text. */
@@ -443,18 +423,18 @@ static int write_result(result *r, const et_analysis *analysis, const data_optio
                         et_error *error)
 {
     bool same[2];
-    if (!r->path[0])
+    if (!*r->path[0].text)
         return ET_OK;
     int status = et_schema_format(analysis->schema, &r->text[0], error);
     if (!status)
         status = et_metadata_format(analysis->metadata, &r->text[1], error);
     for (int i = 0; i < 2 && !status; i++)
-        status = check_existing(&same[i], r->path[i], r->text[i], args->force, error);
+        status = check_existing(&same[i], r->path[i].text, r->text[i], args->force, error);
     for (int i = 0; i < 2 && !status; i++)
         if (!same[i])
-            status = et_file_write(r->path[i], r->text[i], strlen(r->text[i]), error);
+            status = et_file_write(r->path[i].text, r->text[i], strlen(r->text[i]), error);
     if (!status && !args->json)
-        et_print(stdout, "\nwritten: %s, %s\n", r->path[0], r->path[1]);
+        et_print(stdout, "\nwritten: %s, %s\n", r->path[0].text, r->path[1].text);
     return status;
 }
 
@@ -582,7 +562,7 @@ static int run(data_options *args, const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_strings given = { args->words.items + 1, args->words.count - 1 }, paths;
     et_analysis analysis = { .arena = ET_ARENA_INIT };
-    result r = { { NULL }, { NULL }, NULL };
+    result r = { .made = NULL };
     int status = name_input(&given, &arena, error);
     if (!status)
         status = name_columns(args, &arena, error);
@@ -600,11 +580,8 @@ static int run(data_options *args, const et_call *call, et_error *error)
     }
     if (status && r.made)
         rmdir(r.made);
-    et_free(r.made);
-    for (int i = 0; i < 2; i++) {
-        et_free(r.path[i]);
+    for (int i = 0; i < 2; i++)
         et_free(r.text[i]);
-    }
     et_arena_release(&arena);
     return status;
 }

@@ -210,9 +210,7 @@ static void add_bar(et_grid *grid, double value, double largest)
     et_strbuf bar = ET_STRBUF_INIT;
     for (int i = 0; i < length; i++)
         et_strbuf_append(&bar, full);
-    et_grid_add(grid, et_strbuf_text(&bar));
-    grid->failed |= bar.failed;
-    et_strbuf_release(&bar);
+    et_grid_take(grid, &bar);
 }
 
 static int print_table(const et_explain *e, const et_importances *all,

@@ -179,23 +179,17 @@ static void page_grid(report_page *page, const et_grid *grid)
     et_grid_append(grid, ET_GRID_HTML, &page->html);
 }
 
-static bool has_point(const et_chart *chart)
-{
-    for (size_t i = 0; i < chart->count; i++)
-        if (chart->curves[i].count)
-            return true;
-    return false;
-}
-
 /* A chart without points is left out. Charts that follow each other are beside each other where the
  * page is wide. */
 static int page_chart(report_page *page, const et_chart *chart, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
+    size_t points = 0;
     end_facts(page);
-    int status = has_point(chart)
-                     ? et_chart_svg(&page->html, chart, CHART_WIDTH, CHART_HEIGHT, &reason)
-                     : ET_OK;
+    for (size_t i = 0; i < chart->count; i++)
+        points += chart->curves[i].count;
+    int status =
+        points ? et_chart_svg(&page->html, chart, CHART_WIDTH, CHART_HEIGHT, &reason) : ET_OK;
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
@@ -351,9 +345,7 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
         et_grid_add(&grid, et_schema_type_name(field->type));
         et_grid_add(&grid, m ? et_format_count(m->missing).text : "");
         et_grid_add(&grid, m ? et_format_count(et_column_distinct(m)).text : "");
-        et_grid_add(&grid, et_strbuf_text(&text));
-        grid.failed |= text.failed;
-        et_strbuf_release(&text);
+        et_grid_take(&grid, &text);
     }
     page_grid(&r->page, &grid);
     if (count > COLUMNS_MAX)
@@ -391,23 +383,12 @@ static int add_class_chart(reporting *r, bool roc, et_error *error)
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
-/* The span of two lists of numbers. */
-static void find_span(const et_number_rows *rows, double span[2])
-{
-    et_assert(rows->truth && rows->predicted);
-    span[0] = (double)INFINITY;
-    span[1] = -(double)INFINITY;
-    for (size_t i = 0; i < rows->count; i++) {
-        span[0] = fmin(span[0], fmin(rows->truth[i], rows->predicted[i]));
-        span[1] = fmax(span[1], fmax(rows->truth[i], rows->predicted[i]));
-    }
-}
-
 /* Predicted against true, and residuals against predicted, with the lines of perfect predictions.
  */
 static int add_number_charts(reporting *r, const et_number_rows *rows, et_error *error)
 {
-    double span[2], predicted[2] = { (double)INFINITY, -(double)INFINITY };
+    double predicted[2] = { (double)INFINITY, -(double)INFINITY };
+    double span[2] = { (double)INFINITY, -(double)INFINITY }; /* of both lists of numbers */
     const double zero[2] = { 0, 0 };
     double *residual = et_alloc(rows->count + 1, sizeof *residual);
     if (!residual)
@@ -416,8 +397,9 @@ static int add_number_charts(reporting *r, const et_number_rows *rows, et_error 
         residual[i] = rows->truth[i] - rows->predicted[i];
         predicted[0] = fmin(predicted[0], rows->predicted[i]);
         predicted[1] = fmax(predicted[1], rows->predicted[i]);
+        span[0] = fmin(span[0], fmin(rows->truth[i], rows->predicted[i]));
+        span[1] = fmax(span[1], fmax(rows->truth[i], rows->predicted[i]));
     }
-    find_span(rows, span);
     const et_chart_curve against[] = { { "rows", rows->truth, rows->predicted, rows->count },
                                        { "perfect", span, span, 2 } };
     const et_chart_curve residuals[] = { { "rows", rows->predicted, residual, rows->count },
@@ -848,30 +830,6 @@ static int check_output(void *payload, et_outputs *outputs, et_error *error)
                             error);
 }
 
-/* RUN.html, beside the run. */
-static int name_output(reporting *r, et_error *error)
-{
-    const char *run = r->args->general.model_dir;
-    size_t length = strlen(run);
-    et_strbuf name = ET_STRBUF_INIT;
-    if (r->args->output)
-        return et_path_ends(r->args->output, ".html")
-                   ? ET_OK
-                   : et_fail(error, ET_EUSAGE, "--output %s: choose a name in .html",
-                             r->args->output);
-    while (length > 1 && run[length - 1] == '/')
-        length--;
-    et_strbuf_printf(&name, "%.*s.html", (int)length, run);
-    r->output = et_strbuf_detach(&name);
-    if (!r->output)
-        return et_alloc_failed(error, length, "a path");
-    return et_file_exists(r->output)
-               ? et_fail(error, ET_EUSAGE,
-                         "%s exists: give --output %s to replace it, or another name", r->output,
-                         r->output)
-               : ET_OK;
-}
-
 int et_cmd_report(const et_call *call, et_error *error)
 {
     reporting r = { .args = call->options, .program = call->program };
@@ -879,8 +837,24 @@ int et_cmd_report(const et_call *call, et_error *error)
     int status = et_ranks_refuse(call, "it writes one page", error);
     if (!status)
         status = et_history_open(&r.history, r.args->general.model_dir, error);
-    if (!status)
-        status = name_output(&r, error);
+    const char *run = r.args->general.model_dir, *given = r.args->output;
+    size_t length = strlen(run);
+    if (!status && given && !et_path_ends(given, ".html"))
+        status = et_fail(error, ET_EUSAGE, "--output %s: choose a name in .html", given);
+    if (!status && !given) {
+        /* RUN.html, next to the run. */
+        et_strbuf name = ET_STRBUF_INIT;
+        while (length > 1 && run[length - 1] == '/')
+            length--;
+        et_strbuf_printf(&name, "%.*s.html", (int)length, run);
+        r.output = et_strbuf_detach(&name);
+        if (!r.output)
+            status = et_alloc_failed(error, length, "a path");
+        else if (et_file_exists(r.output))
+            status = et_fail(error, ET_EUSAGE,
+                             "%s exists: give --output %s to replace it, or another name", r.output,
+                             r.output);
+    }
     if (!status)
         status = et_evaluate_own_data(call, &r.args->general, &more, error);
     et_history_close(r.history);

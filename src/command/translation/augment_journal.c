@@ -215,18 +215,6 @@ int et_augment_journal_flush(et_augment_journal *journal, et_error *error)
     return et_record_log_flush(&journal->log, error);
 }
 
-static int read_line(et_augment_line *line, const char *path, const void *bytes, size_t length,
-                     et_error *error)
-{
-    numbers head;
-    if (length < sizeof head)
-        return et_fail(error, ET_EFORMAT, "%s: damaged; remove this file to begin again", path);
-    memcpy(&head, bytes, sizeof head);
-    *line = (et_augment_line){ head.log_probability, head.source_tokens, head.tokens,
-                               (const char *)bytes + sizeof head, length - sizeof head };
-    return ET_OK;
-}
-
 int et_augment_journal_read(et_augment_journal *journal, et_augment_journal_fn *use, void *self,
                             et_error *error)
 {
@@ -239,10 +227,16 @@ int et_augment_journal_read(et_augment_journal *journal, et_augment_journal_fn *
         return status;
     status = et_record_scan_next(&scan, &bytes, &length, error);
     while (!status && !(status = et_record_scan_next(&scan, &bytes, &length, error)) && bytes) {
-        et_augment_line line;
-        status = read_line(&line, journal->path, bytes, length, error);
-        if (!status)
-            status = use(self, &line, error);
+        numbers head;
+        if (length < sizeof head) {
+            status = et_fail(error, ET_EFORMAT, "%s: damaged; remove this file to begin again",
+                             journal->path);
+            break;
+        }
+        memcpy(&head, bytes, sizeof head);
+        const et_augment_line line = { head.log_probability, head.source_tokens, head.tokens,
+                                       (const char *)bytes + sizeof head, length - sizeof head };
+        status = use(self, &line, error);
     }
     et_record_scan_close(&scan);
     return status;

@@ -49,7 +49,7 @@
 typedef struct augment_options {
     et_translating work;
     et_strings data;
-    et_option_words output;
+    et_option_uses output;
     bool forward;
     double min_score; /* NaN: any */
     double max_ratio;
@@ -62,8 +62,7 @@ static const et_option options[] = {
                    "text of the language that RUN translates from, plain or .gz; may be given "
                    "again: the files are one text",
                    .missing = "the text to translate"),
-    ET_OPTION_ROW(augment_options, output, et_option_words, STRING, WORDS, "output",
-                  "SOURCE TARGET",
+    ET_OPTION_ROW(augment_options, output, et_option_uses, STRING, WORDS, "output", "SOURCE TARGET",
                   "files to write, plain or .gz: the translations, and the lines of --data that "
                   "are kept (default: SOURCE with the ending of --data)",
                   .missing = "the file for the translations"),
@@ -140,7 +139,7 @@ static const char *ending_of_data(const et_strings *data, size_t *length)
 
 static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
 {
-    const et_option_words *output = &a->args->output;
+    const et_option_uses *output = &a->args->output;
     const et_option_given *last = &output->given[output->times - 1];
     const bool both = last->count > 1;
     a->synthetic = last->items[both && a->args->forward];
@@ -166,23 +165,6 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
     return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 
-/* Of one file, its own; of several, of theirs and their lengths. */
-static int checksum_data(augmentation *a, et_error *error)
-{
-    const et_strings *data = &a->args->data;
-    et_checksum_stream *stream;
-    uint64_t length;
-    if (data->count == 1)
-        return et_text_checksum(&a->checksum, &length, data->items[0], error);
-    int status = et_checksum_stream_open(&stream, error);
-    if (!status)
-        status = et_text_checksum_files(stream, data, error);
-    if (!status)
-        a->checksum = et_checksum_stream_value(stream);
-    et_checksum_stream_close(stream);
-    return status;
-}
-
 /* Reads all of the data, so that a bad line is found before the work. */
 static int read_data(augmentation *a, et_error *error)
 {
@@ -198,15 +180,24 @@ static int read_data(augmentation *a, et_error *error)
     et_text_close(text);
     if (!status && !a->lines)
         status = et_fail(error, ET_EDATA, "%s: the file is empty: nothing to translate", a->name);
-    return status ? status : checksum_data(a, error);
+    if (status)
+        return status;
+    /* The checksum of one file is its own; of several, of theirs and their lengths. */
+    const et_strings *data = &a->args->data;
+    et_checksum_stream *stream;
+    uint64_t length;
+    if (data->count == 1)
+        return et_text_checksum(&a->checksum, &length, data->items[0], error);
+    status = et_checksum_stream_open(&stream, error);
+    if (!status)
+        status = et_text_checksum_files(stream, data, error);
+    if (!status)
+        a->checksum = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return status;
 }
 
 /* ---- what the translations depend on ---- */
-
-static void note_checksum(et_value *work, const char *key, uint64_t checksum)
-{
-    et_value_set_string(work, key, et_checksum_print(checksum).digits);
-}
 
 static int open_journal(augmentation *a, et_error *error)
 {
@@ -215,7 +206,7 @@ static int open_journal(augmentation *a, et_error *error)
     uint64_t model, length;
     et_value *work = et_value_dict(&arena);
     et_value_set_int(work, et_augment_key, 1);
-    note_checksum(work, "checksum of the data", a->checksum);
+    et_value_set_string(work, "checksum of the data", et_checksum_print(a->checksum).digits);
     et_value_set_int(work, "step of the checkpoint", t->step);
     const et_decoder_options o = et_translator_decoder_options(t);
     et_value_set_int(work, "beam size", o.beam.size);
@@ -233,7 +224,8 @@ static int open_journal(augmentation *a, et_error *error)
         et_value_set_string(work, "tag", t->options.tag);
     int status = work ? et_text_checksum(&model, &length, t->checkpoint, error)
                       : et_alloc_failed(error, 0, "what translations depend on");
-    note_checksum(work, "checksum of the checkpoint", status ? 0 : model);
+    et_value_set_string(work, "checksum of the checkpoint",
+                        et_checksum_print(status ? 0 : model).digits);
     if (!status)
         status = et_augment_journal_open(&a->journal, a->synthetic, work, error);
     et_arena_release(&arena);
@@ -265,30 +257,6 @@ static bool show(void *payload, size_t done, size_t count)
     return et_flag_is_set(&et_stop_requested);
 }
 
-static int source_tokens(const et_translator *t, const char *line, et_tokens *tokens,
-                         int64_t *count, et_error *error)
-{
-    int status = et_sides_encode(&t->sides, false, line, strlen(line), tokens, error);
-    *count = (int64_t)tokens->count + 1;
-    return status;
-}
-
-static int add_lines(augmentation *a, const et_hypotheses *found, const int64_t *tokens,
-                     size_t count, et_error *error)
-{
-    int status = ET_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const et_hypothesis *best = et_hypotheses_at(found, i, 0);
-        const et_augment_line line = { .log_probability = best->log_probability,
-                                       .tokens = best->tokens,
-                                       .source_tokens = tokens[i],
-                                       .text = best->text,
-                                       .length = strlen(best->text) };
-        status = et_augment_journal_add(&a->journal, &line, error);
-    }
-    return status ? status : et_augment_journal_flush(&a->journal, error);
-}
-
 static int translate_batch(augmentation *a, const et_lines *lines, et_error *error)
 {
     et_translator *translator = a->args->work.translator;
@@ -300,14 +268,25 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
         items && tokens ? ET_OK : et_alloc_failed(error, lines->count * sizeof *items, "lines");
     /* A line that is too long is left out later, so it is not translated. */
     for (size_t i = 0; i < lines->count && !status; i++) {
-        status = source_tokens(translator, lines->items[i], &ids, &tokens[i], error);
+        status = et_sides_encode(&translator->sides, false, lines->items[i],
+                                 strlen(lines->items[i]), &ids, error);
+        tokens[i] = (int64_t)ids.count + 1;
         items[i] = !status && tokens[i] > ET_TRANSLATION_SOURCE_MAX ? "" : lines->items[i];
     }
     et_translator_set_first_line(translator, (size_t)a->journal.lines + 1);
     if (!status)
         status = et_translator_search(translator, items, lines->count, &found, error);
+    for (size_t i = 0; i < lines->count && !status; i++) {
+        const et_hypothesis *best = et_hypotheses_at(found, i, 0);
+        const et_augment_line line = { .log_probability = best->log_probability,
+                                       .tokens = best->tokens,
+                                       .source_tokens = tokens[i],
+                                       .text = best->text,
+                                       .length = strlen(best->text) };
+        status = et_augment_journal_add(&a->journal, &line, error);
+    }
     if (!status)
-        status = add_lines(a, found, tokens, lines->count, error);
+        status = et_augment_journal_flush(&a->journal, error);
     et_hypotheses_free(found);
     et_tokens_release(&ids);
     et_free(items);
@@ -445,41 +424,9 @@ static void print_counts(const filter *f, et_strbuf *out)
         }
 }
 
-static int check_some(const filter *f, et_error *error)
-{
-    et_strbuf counts = ET_STRBUF_INIT;
-    print_counts(f, &counts);
-    int status = f->counts[KEPT] ? ET_OK
-                                 : et_fail(error, ET_EDATA,
-                                           "%s; raise --max-ratio or lower --min-score (the "
-                                           "translations are in %s)",
-                                           et_strbuf_text(&counts), f->augmentation->journal.path);
-    et_strbuf_release(&counts);
-    return status;
-}
-
-/* Each commit frees its writer. */
-static int close_outputs(filter *f, int status, et_error *error)
-{
-    if (!status)
-        status = check_some(f, error);
-    if (!status) {
-        status = et_packed_writer_commit(f->synthetic, error);
-        f->synthetic = NULL;
-    }
-    if (!status) {
-        status = et_packed_writer_commit(f->kept, error);
-        f->kept = NULL;
-    }
-    et_packed_writer_abandon(f->synthetic);
-    et_packed_writer_abandon(f->kept);
-    et_line_reader_close(&f->input);
-    et_lines_release(&f->lines);
-    return status;
-}
-
 static int write_outputs(augmentation *a, et_error *error)
 {
+    et_strbuf counts = ET_STRBUF_INIT;
     filter f = { .augmentation = a, .input = { .fd = -1 }, .lines = ET_LINES_INIT };
     int status = et_line_reader_open_texts(&f.input, &a->args->data, a->name, error);
     if (!status)
@@ -489,17 +436,31 @@ static int write_outputs(augmentation *a, et_error *error)
         status = et_packed_writer_open(&f.kept, a->kept, et_path_ends(a->kept, ".gz"), error);
     if (!status)
         status = et_augment_journal_read(&a->journal, filter_line, &f, error);
-    status = close_outputs(&f, status, error);
+    print_counts(&f, &counts);
+    if (!status && !f.counts[KEPT])
+        status = et_fail(error, ET_EDATA,
+                         "%s; raise --max-ratio or lower --min-score (the translations are in %s)",
+                         et_strbuf_text(&counts), a->journal.path);
+    /* Each commit frees its writer. */
+    if (!status) {
+        status = et_packed_writer_commit(f.synthetic, error);
+        f.synthetic = NULL;
+    }
+    if (!status) {
+        status = et_packed_writer_commit(f.kept, error);
+        f.kept = NULL;
+    }
+    et_packed_writer_abandon(f.synthetic);
+    et_packed_writer_abandon(f.kept);
+    et_line_reader_close(&f.input);
+    et_lines_release(&f.lines);
     if (!status)
         status = et_augment_journal_remove(&a->journal, error);
-    if (!status && !a->args->work.quiet) {
-        const bool forward = a->args->forward;
-        et_strbuf counts = ET_STRBUF_INIT;
-        print_counts(&f, &counts);
+    const bool forward = a->args->forward;
+    if (!status && !a->args->work.quiet)
         et_print_lines(stderr, "augmented    %s\nwritten      %s, %s\n", et_strbuf_text(&counts),
                        forward ? a->kept : a->synthetic, forward ? a->synthetic : a->kept);
-        et_strbuf_release(&counts);
-    }
+    et_strbuf_release(&counts);
     return status;
 }
 

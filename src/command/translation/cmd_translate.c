@@ -626,8 +626,8 @@ int et_cmd_translate(const et_call *call, et_error *error)
     if (args->alignments || args->attention)
         decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
     const char **const files[] = { &args->input };
-    int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, files, 1,
-                                        args->work.options.checkpoint, args->work.task.name, error);
+    int status = et_ensemble_runs_take(&args->work.ensemble, &args->ensemble, files, 1,
+                                       args->work.options.checkpoint, args->work.task.name, error);
     if (!status) {
         /* As given, or by the ending of the input's name. */
         args->format = args->chosen ? args->chosen - 1 : ET_DOCUMENT_LINES;
@@ -643,7 +643,7 @@ int et_cmd_translate(const et_call *call, et_error *error)
         status = et_runs_check_kinds(call->program, args->work.model_dir,
                                      args->work.ensemble.others, args->work.ensemble.count, error);
     if (status) {
-        et_ensemble_words_release(&args->work.ensemble);
+        et_ensemble_runs_release(&args->work.ensemble);
         return status;
     }
     status = et_translating_join(&args->work, error);

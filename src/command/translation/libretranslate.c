@@ -193,26 +193,6 @@ static int add_tag(et_libre_languages *l, const char *given, bool own, const cha
     return ET_OK;
 }
 
-/* Keeps the target with this code alone. */
-static int choose_target(et_libre_languages *l, const char *given, const char *target,
-                         et_error *error)
-{
-    char code[ET_LANGUAGE_MAX];
-    make_code(target, strlen(target), code);
-    const et_libre_target *found = find_target(l, code);
-    if (!found) {
-        et_strbuf all = ET_STRBUF_INIT;
-        list_targets(l, &all);
-        et_fail(error, ET_EUSAGE, "--languages %s: the model has no tag for %s; it has tags for %s",
-                given, target, et_strbuf_text(&all));
-        et_strbuf_release(&all);
-        return ET_EUSAGE;
-    }
-    l->targets[0] = *found;
-    l->count = 1;
-    return ET_OK;
-}
-
 static int open_targets(et_libre_languages *l, const char *given, const char *target,
                         const et_strings *tags, et_error *error)
 {
@@ -225,8 +205,23 @@ static int open_targets(et_libre_languages *l, const char *given, const char *ta
         return et_alloc_failed(error, list->count * sizeof *l->targets, "languages");
     for (size_t i = 0; i < list->count && !status; i++)
         status = add_tag(l, list->items[i], own, only, error);
-    if (!status && list->count && *target && !all && !*only)
-        status = choose_target(l, given, target, error);
+    if (!status && list->count && *target && !all && !*only) {
+        /* Keeps the target with this code alone. */
+        char code[ET_LANGUAGE_MAX];
+        make_code(target, strlen(target), code);
+        const et_libre_target *found = find_target(l, code);
+        if (found) {
+            l->targets[0] = *found;
+            l->count = 1;
+        } else {
+            et_strbuf names_of_tags = ET_STRBUF_INIT;
+            list_targets(l, &names_of_tags);
+            status = et_fail(error, ET_EUSAGE,
+                             "--languages %s: the model has no tag for %s; it has tags for %s",
+                             given, target, et_strbuf_text(&names_of_tags));
+            et_strbuf_release(&names_of_tags);
+        }
+    }
     if (!status && !list->count && *target) {
         make_code(target, strlen(target), l->targets[0].code);
         l->count = 1;
@@ -557,17 +552,6 @@ static int read_alternatives(et_libre *r, const et_value *body, et_error *error)
     return ET_OK;
 }
 
-static int read_named_format(et_libre *r, const et_value *body, et_error *error)
-{
-    const char *name;
-    int status = read_text(body, "name", &name, error);
-    if (!status)
-        status = et_document_format_of(name, &r->format, error);
-    if (r->format == ET_DOCUMENT_LINES)
-        r->format = ET_DOCUMENT_TEXT;
-    return status ? ET_EDATA : ET_OK;
-}
-
 static int read_format(et_libre *r, const et_value *body, et_error *error)
 {
     int status = ET_OK;
@@ -581,8 +565,15 @@ static int read_format(et_libre *r, const et_value *body, et_error *error)
             r->format++;
         if (!status && !et_document_formats[r->format])
             status = et_fail(error, ET_EDATA, "%.40s format is not supported", given);
-    } else if (member(body, "name"))
-        status = read_named_format(r, body, error);
+    } else if (member(body, "name")) {
+        const char *name;
+        status = read_text(body, "name", &name, error);
+        if (!status)
+            status = et_document_format_of(name, &r->format, error);
+        if (r->format == ET_DOCUMENT_LINES)
+            r->format = ET_DOCUMENT_TEXT;
+        status = status ? ET_EDATA : ET_OK;
+    }
     if (status)
         return status;
     if (r->format == ET_DOCUMENT_PO && r->route.count > 1)

@@ -408,7 +408,7 @@ void et_lines_show(et_progress *progress, size_t done, size_t count, double star
 /* ---- options of parallel files ---- */
 
 const et_option et_parallel_options[] = {
-    ET_OPTION_ROW(et_parallel_args, data, et_option_words, STRING, FILES, "data", "SOURCE TARGET",
+    ET_OPTION_ROW(et_parallel_args, data, et_option_uses, STRING, FILES, "data", "SOURCE TARGET",
                   "text to evaluate on, one file per language, or one file of pairs, PAIRS.tsv "
                   "(default: the run's validation data)"),
     ET_OPTION_TEXT(et_parallel_args, source, "source", "FILE", "lines to translate, plain or .gz"),
@@ -419,7 +419,7 @@ const et_option et_parallel_options[] = {
 int et_parallel_take(et_parallel_args *args, const char *command, et_error *error)
 {
     et_assert(command);
-    const et_option_words *data = &args->data;
+    const et_option_uses *data = &args->data;
     if (data->times && (args->source || args->reference))
         return et_fail(error, ET_EUSAGE, "%s: --data and %s name the files twice; use one of them",
                        command, args->source ? args->source : args->reference);

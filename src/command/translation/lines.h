@@ -87,7 +87,7 @@ void et_lines_show(struct et_progress *progress, size_t done, size_t count, doub
  * and --reference. A command may also take the two files as words. */
 typedef struct et_parallel_args {
     const char *source, *reference; /* files; NULL: not given */
-    et_option_words data;           /* both, or one file of pairs, which becomes source */
+    et_option_uses data;            /* both, or one file of pairs, which becomes source */
     bool pairs;                     /* source is a file of pairs */
 } et_parallel_args;
 

@@ -118,7 +118,7 @@ static int compare(et_comm *comm, int status, const char *run, const et_translat
 static int open_translator(et_translating *work, et_error *error)
 {
     et_comm *comm = work->options.comm;
-    const et_ensemble_words *words = &work->ensemble;
+    const et_ensemble_runs *words = &work->ensemble;
     int status =
         et_ensemble_models_open(&work->others, words->others, words->count, &work->options, error);
     work->options.weights = words->weights;
@@ -212,7 +212,7 @@ int et_translating_close(et_translating *work, int status, et_error *error)
     et_progress_close(work->progress);
     et_translator_close(work->translator);
     et_ensemble_models_close(&work->others);
-    et_ensemble_words_release(&work->ensemble);
+    et_ensemble_runs_release(&work->ensemble);
     et_profiling_release(&work->profiling);
     return status ? status : profiled;
 }

@@ -26,7 +26,7 @@
 #include <etude/translator.h>
 
 #include "base/text/strbuf.h"
-#include "command/options/ensemble_words.h"
+#include "command/options/ensemble.h"
 #include "formats/events/progress.h"
 #include "systems/training/profile.h"
 
@@ -56,8 +56,8 @@ typedef struct et_translating {
     et_translator_options options; /* passed to the translator unchanged */
     et_profiling profiling;
     bool quiet;
-    bool helps;                 /* a rank whose results another rank writes */
-    et_ensemble_words ensemble; /* of a command that takes several runs; else zeros */
+    bool helps;                /* a rank whose results another rank writes */
+    et_ensemble_runs ensemble; /* of a command that takes several runs; else zeros */
     et_ensemble_models others;
     et_translator *translator;
     et_progress *progress;

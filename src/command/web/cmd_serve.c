@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
-#include "command/options/ensemble_words.h"
+#include "command/options/ensemble.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -35,7 +35,7 @@ typedef struct serve_options {
     et_strings languages, tags;
     et_strings origins; /* whose pages may ask */
     et_ensemble_args ensemble;
-    et_ensemble_words others;
+    et_ensemble_runs others;
 } serve_options;
 
 static const et_option options[] = {
@@ -219,8 +219,8 @@ int et_cmd_serve(const et_call *call, et_error *error)
         status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     if (!status)
-        status = et_ensemble_words_take(&args->others, &args->ensemble, NULL, 0,
-                                        args->service.checkpoint, args->task.name, error);
+        status = et_ensemble_runs_take(&args->others, &args->ensemble, NULL, 0,
+                                       args->service.checkpoint, args->task.name, error);
     if (!status)
         status = et_runs_check_kinds(call->program, args->model_dir, args->others.others,
                                      args->others.count, error);
@@ -229,6 +229,6 @@ int et_cmd_serve(const et_call *call, et_error *error)
     args->service.weights = args->others.weights;
     if (!status)
         status = serve(args, call, error);
-    et_ensemble_words_release(&args->others);
+    et_ensemble_runs_release(&args->others);
     return status;
 }

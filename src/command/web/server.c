@@ -316,18 +316,14 @@ const char *et_http_query(const et_http_request *request, const char *name)
 }
 
 /* The row of path and method; NULL: refused. */
-static bool is_accepted(const et_http_request *r, const et_http_route *route)
-{
-    const char *accept = route->accept ? et_http_header(r, "Accept") : NULL;
-    return !route->accept || (accept && strstr(accept, route->accept));
-}
-
 static const et_http_route *find_route(et_http_request *r, const char *method)
 {
+    const char *accept = et_http_header(r, "Accept");
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
     const et_http_route *other = NULL;
     for (const et_http_route *route = r->http->options.routes; route->method; route++) {
-        if (strcmp(route->path, r->path) != 0 || !is_accepted(r, route))
+        if (strcmp(route->path, r->path) != 0 ||
+            (route->accept && !(accept && strstr(accept, route->accept))))
             continue;
         if (!strcmp(route->method, wanted))
             return route;
@@ -376,13 +372,6 @@ static void judge_framing(et_http_request *r, const headers *h, const char *vers
     r->closes = r->refused != 0;
 }
 
-static bool is_preflight(const et_http_request *r, const char *method, const char *origin)
-{
-    return !strcmp(method, "OPTIONS") && origin &&
-           et_http_guard_shared(&r->http->options.guard, origin) &&
-           et_http_header(r, "Access-Control-Request-Method");
-}
-
 /* The order of checks: whether the request is valid, who sends it, what it asks for, how long it
  * is. */
 static void judge(et_http_request *r, const char *method, const char *version)
@@ -403,7 +392,9 @@ static void judge(et_http_request *r, const char *method, const char *version)
     const char *origin = et_http_header(r, "Origin");
     if (origin && !et_http_guard_origin(guard, origin, h.host ? h.host : ""))
         refuse(r, 403, "pages of other sites may not send requests (header Origin)");
-    r->preflight = !r->refused && is_preflight(r, method, origin);
+    r->preflight = !r->refused && !strcmp(method, "OPTIONS") && origin &&
+                   et_http_guard_shared(guard, origin) &&
+                   et_http_header(r, "Access-Control-Request-Method");
     const et_http_route *route = r->refused || r->preflight ? NULL : find_route(r, method);
     if (!r->preflight && (!r->refused || r->refused == 404 || r->refused == 405))
         if (!(route && route->open) &&

@@ -25,7 +25,7 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/ensemble_words.h"
+#include "command/options/ensemble.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/print.h"
@@ -54,7 +54,7 @@ static const et_option options[] = {
     ET_OPTION_FLAG(compare_options, translations, "translations",
                    "show the sentences in which two runs, or two files of translations, differ "
                    "most"),
-    ET_OPTION_ROW(compare_options, text.data, et_option_words, STRING, FILES, "data",
+    ET_OPTION_ROW(compare_options, text.data, et_option_uses, STRING, FILES, "data",
                   "SOURCE TARGET",
                   "for --translations: sources and references, or one file of pairs, PAIRS.tsv"),
     ET_OPTION_TEXT(compare_options, text.source, "source", "FILE", "the sources alone"),

@@ -288,8 +288,8 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     et_translating_take_options(&args->work);
     et_translating *work = &args->work;
     const char **const files[] = { &args->text.source, &args->text.reference };
-    int status = et_ensemble_words_take(&work->ensemble, &args->ensemble, files, 2,
-                                        work->options.checkpoint, work->task.name, error);
+    int status = et_ensemble_runs_take(&work->ensemble, &args->ensemble, files, 2,
+                                       work->options.checkpoint, work->task.name, error);
     if (!status)
         status = et_runs_check_kinds(call->program, work->model_dir, work->ensemble.others,
                                      work->ensemble.count, error);
@@ -299,6 +299,6 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
         status = check(args, call->program, error);
     if (!status && args->text.source)
         return evaluate_together(args, call, error);
-    et_ensemble_words_release(&args->work.ensemble);
+    et_ensemble_runs_release(&args->work.ensemble);
     return status ? status : evaluate_own(args, call, error);
 }

@@ -68,53 +68,35 @@ static void close_metrics(metrics *m)
     m->count = 0;
 }
 
-static int new_bleu(et_score **out, const et_score_options *options, et_error *error)
-{
-    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
-    if (options->tokenize >= 0)
-        bleu.tokens = (et_bleu_tokens)options->tokenize;
-    bleu.lowercase = options->lowercase;
-    return et_bleu_new(out, &bleu, error);
-}
-
-static int new_chrf(et_score **out, const et_score_options *options, et_error *error)
-{
-    return et_chrf_new(out, &(et_chrf_options){ .lowercase = options->lowercase }, error);
-}
-
-static int new_ter(et_score **out, const et_score_options *options, et_error *error)
-{
-    return et_ter_new(out, &(et_ter_options){ .case_sensitive = options->case_sensitive }, error);
-}
-
-/* Model Garden's rules are fixed: options do not change its score. */
-static int new_garden(et_score **out, const et_score_options *options, et_error *error)
-{
-    const et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
-    (void)options;
-    return et_bleu_new(out, &garden, error);
-}
+/* ORDER kinds. */
+enum { BLEU, CHRF, TER, GARDEN, KINDS };
 
 /* given: in --metrics. signature NULL: the score's own. */
 static const struct kind {
     const char *given, *name, *title, *signature;
-    int (*make)(et_score **out, const et_score_options *options, et_error *error);
 } kinds[] = {
-    { "bleu", ET_TRANSLATION_BLEU, "BLEU", NULL, new_bleu },
-    { "chrf", ET_TRANSLATION_CHRF, "chrF2", NULL, new_chrf },
-    { "ter", "ter_score", "TER", NULL, new_ter },
-    { NULL, ET_TRANSLATION_GARDEN_BLEU, "Model Garden", "model-garden-uncased", new_garden },
+    { "bleu", ET_TRANSLATION_BLEU, "BLEU", NULL },
+    { "chrf", ET_TRANSLATION_CHRF, "chrF2", NULL },
+    { "ter", "ter_score", "TER", NULL },
+    { NULL, ET_TRANSLATION_GARDEN_BLEU, "Model Garden", "model-garden-uncased" },
 };
 
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-static int add_metric(metrics *m, const struct kind *kind, const et_score_options *options,
-                      et_error *error)
+static int add_metric(metrics *m, int number, const et_score_options *options, et_error *error)
 {
     et_assert(m->count < METRICS_MAX);
+    const struct kind *kind = &kinds[number];
     metric *to = &m->items[m->count];
     char own[ET_SCORE_TEXT_MAX];
-    int status = kind->make(&to->score, options, error);
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
+    const et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN; /* no option changes its rules */
+    const et_chrf_options chrf = { .lowercase = options->lowercase };
+    const et_ter_options ter = { .case_sensitive = options->case_sensitive };
+    if (options->tokenize >= 0)
+        bleu.tokens = (et_bleu_tokens)options->tokenize;
+    bleu.lowercase = options->lowercase;
+    int status = number == CHRF  ? et_chrf_new(&to->score, &chrf, error)
+                 : number == TER ? et_ter_new(&to->score, &ter, error)
+                                 : et_bleu_new(&to->score, number == BLEU ? &bleu : &garden, error);
     if (status)
         return status;
     m->count++;
@@ -131,14 +113,6 @@ static int add_metric(metrics *m, const struct kind *kind, const et_score_option
     return ET_OK;
 }
 
-static int add_named(metrics *m, const char *name, const et_score_options *options, et_error *error)
-{
-    for (int k = 0; k < KINDS; k++)
-        if (kinds[k].given && !strcmp(kinds[k].given, name))
-            return add_metric(m, &kinds[k], options, error);
-    return et_fail(error, ET_EUSAGE, "--metrics %s: choose bleu, chrf and ter, with commas", name);
-}
-
 static int open_metrics(metrics *m, const et_score_options *options, et_error *error)
 {
     static const char *const usual[] = { "bleu", "chrf" };
@@ -148,10 +122,17 @@ static int open_metrics(metrics *m, const et_score_options *options, et_error *e
     m->count = 0;
     if (options->metrics.count)
         status = et_name_list_read(&names, "--metrics", &options->metrics, &arena, error);
-    for (size_t i = 0; i < names.count && !status; i++)
-        status = add_named(m, names.items[i], options, error);
+    for (size_t i = 0; i < names.count && !status; i++) {
+        int k = 0;
+        while (k < GARDEN && strcmp(kinds[k].given, names.items[i]) != 0)
+            k++;
+        status = k < GARDEN ? add_metric(m, k, options, error)
+                            : et_fail(error, ET_EUSAGE,
+                                      "--metrics %s: choose bleu, chrf and ter, with commas",
+                                      names.items[i]);
+    }
     if (!status && options->model_garden)
-        status = add_metric(m, &kinds[KINDS - 1], options, error);
+        status = add_metric(m, GARDEN, options, error);
     et_arena_release(&arena);
     if (status)
         close_metrics(m);
@@ -419,16 +400,6 @@ typedef struct scoring {
     et_scored_output *outputs; /* [count] */
 } scoring;
 
-static int read_standard(et_lines *lines, const char *name, et_error *error)
-{
-    et_line_reader input;
-    int status = et_line_reader_open(&input, STDIN_FILENO, name, error);
-    if (!status)
-        status = et_line_reader_read(&input, lines, 0, error);
-    et_line_reader_close(&input);
-    return status;
-}
-
 /* References first: their path may be wrong, and standard input can be read once only. */
 static int read_all(scoring *s, et_error *error)
 {
@@ -440,8 +411,15 @@ static int read_all(scoring *s, et_error *error)
     for (int i = 0; i < s->count && !status; i++) {
         const char *name = s->standard ? "standard input" : s->paths[i + 1];
         et_lines *lines = &s->lines[i];
-        status = s->standard ? read_standard(lines, name, error)
-                             : et_lines_read_file(lines, name, NULL, error);
+        if (s->standard) {
+            et_line_reader input;
+            status = et_line_reader_open(&input, STDIN_FILENO, name, error);
+            if (!status)
+                status = et_line_reader_read(&input, lines, 0, error);
+            et_line_reader_close(&input);
+        } else {
+            status = et_lines_read_file(lines, name, NULL, error);
+        }
         if (!status)
             status = et_lines_check_pairs(lines, name, &s->references, s->paths[0], error);
         s->outputs[i] = (et_scored_output){ name, (const char *const *)lines->items };

@@ -1,8 +1,8 @@
 /* The words of a command line that name an ensemble: runs after the first one, and the option
  * --ensemble-weights. A word is a run if it is a directory, an export in one file or an archive of
  * a published model; otherwise it is a file that the command reads. */
-#ifndef ETUDE_COMMAND_ENSEMBLE_WORDS_H
-#define ETUDE_COMMAND_ENSEMBLE_WORDS_H
+#ifndef ETUDE_COMMAND_ENSEMBLE_H
+#define ETUDE_COMMAND_ENSEMBLE_H
 
 #include <stdbool.h>
 
@@ -10,13 +10,13 @@
 
 enum { ET_ENSEMBLE_OTHERS_MAX = 31, ET_ENSEMBLE_FILES_MAX = 2 };
 
-typedef struct et_ensemble_words {
+typedef struct et_ensemble_runs {
     const char *others[ET_ENSEMBLE_OTHERS_MAX]; /* [count] runs after the first */
     int count;
     double numbers[ET_ENSEMBLE_OTHERS_MAX + 1];
     const double *weights;                 /* [1 + count] in numbers; NULL: not given */
     char *folders[ET_ENSEMBLE_OTHERS_MAX]; /* owned: with --task, of its model in each run */
-} et_ensemble_words;
+} et_ensemble_runs;
 
 /* A command line's part in an ensemble. */
 typedef struct et_ensemble_args {
@@ -33,9 +33,9 @@ bool et_word_is_run(const char *word);
 /* files: [count] the members of the files that the command reads, in order; those that are not NULL
  * were given by options. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights
  * are wrong. */
-int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
-                           const char **const *files, int count, const char *checkpoint,
-                           const char *task, et_error *error);
-void et_ensemble_words_release(et_ensemble_words *words); /* one of zeros, too */
+int et_ensemble_runs_take(et_ensemble_runs *out, const et_ensemble_args *args,
+                          const char **const *files, int count, const char *checkpoint,
+                          const char *task, et_error *error);
+void et_ensemble_runs_release(et_ensemble_runs *words); /* one of zeros, too */
 
 #endif

@@ -1,4 +1,4 @@
-#include "command/options/ensemble_words.h"
+#include "command/options/ensemble.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ bool et_word_is_run(const char *word)
            et_directory_exists(word);
 }
 
-static int take_word(et_ensemble_words *out, const char *word, const char **const *files, int count,
+static int take_word(et_ensemble_runs *out, const char *word, const char **const *files, int count,
                      et_error *error)
 {
     if (!et_word_is_run(word)) {
@@ -44,7 +44,7 @@ static int take_word(et_ensemble_words *out, const char *word, const char **cons
     return ET_OK;
 }
 
-static int read_weights(et_ensemble_words *out, const char *text, et_error *error)
+static int read_weights(et_ensemble_runs *out, const char *text, et_error *error)
 {
     const char *at = text;
     int count = 0;
@@ -67,13 +67,13 @@ static int read_weights(et_ensemble_words *out, const char *text, et_error *erro
     return ET_OK;
 }
 
-int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
-                           const char **const *files, int count, const char *checkpoint,
-                           const char *task, et_error *error)
+int et_ensemble_runs_take(et_ensemble_runs *out, const et_ensemble_args *args,
+                          const char **const *files, int count, const char *checkpoint,
+                          const char *task, et_error *error)
 {
     et_assert(count >= 0 && count <= ET_ENSEMBLE_FILES_MAX);
     int status = ET_OK;
-    *out = (et_ensemble_words){ .count = 0 };
+    *out = (et_ensemble_runs){ .count = 0 };
     for (size_t i = 0; i < args->words.count && !status; i++)
         status = take_word(out, args->words.items[i], files, count, error);
     if (!status && args->weights && !out->count)
@@ -95,9 +95,9 @@ int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
     return status ? et_fail_while(error, status, "--task") : ET_OK;
 }
 
-void et_ensemble_words_release(et_ensemble_words *words)
+void et_ensemble_runs_release(et_ensemble_runs *words)
 {
     for (int i = 0; i < ET_ENSEMBLE_OTHERS_MAX; i++)
         et_free(words->folders[i]);
-    *words = (et_ensemble_words){ .count = 0 };
+    *words = (et_ensemble_runs){ .count = 0 };
 }
