@@ -229,7 +229,8 @@ int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbu
 
 /* ---- JSON ---- */
 
-int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
+/* "labels", "confusion" (lists by label), "classes" (by label), "calibration", "cost". */
+static int class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
 {
     et_assert(t->labels && t->confusion && t->lines);
     et_class_curve curve;
@@ -615,7 +616,7 @@ static int print_json(const evaluating *e, const et_evaluation *evaluation, cons
     if (!status && e->scores.sets && e->scores.set[0].of.classes == 2)
         et_value_set_string(more, "positive", e->scores.set[0].labels[!e->scores.set[0].of.first]);
     for (size_t i = 0; i < e->scores.sets && !status; i++)
-        status = et_class_tables_add(
+        status = class_tables_add(
             &e->scores.set[i], sets ? et_value_set_dict(sets, e->scores.set[i].name) : more, error);
     if (!status)
         status = et_evaluation_print_json(evaluation, logs, more, error);

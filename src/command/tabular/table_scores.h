@@ -32,8 +32,6 @@ typedef struct et_class_tables {
  */
 int et_class_tables_append(const et_class_tables *tables, et_grid_form form, et_strbuf *out,
                            et_error *error);
-/* "labels", "confusion" (lists by label), "classes" (by label), "calibration", "cost". */
-int et_class_tables_add(const et_class_tables *tables, et_value *to, et_error *error);
 
 typedef struct et_class_chart {
     et_chart chart;

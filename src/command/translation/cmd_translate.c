@@ -79,8 +79,10 @@ static const char **words_of(et_arena *arena, const char *text, int count)
     return words;
 }
 
-int et_attention_draw(const char *path, const char *line, const et_hypothesis *found,
-                      et_error *error)
+/* As et_attention_plot, of a translation that has alignments (et_decoding_options). Words of the
+ * translation label the rows, words of the line the columns. */
+static int draw_attention(const char *path, const char *line, const et_hypothesis *found,
+                          et_error *error)
 {
     et_assert(path && line && found);
     et_arena arena = ET_ARENA_INIT;
@@ -115,7 +117,7 @@ int et_attention_plot(const char *run, const char *line, const char *path, et_er
     if (!status)
         status = et_translator_search(translator, &line, 1, &found, error);
     if (!status)
-        status = et_attention_draw(path, line, et_hypotheses_at(found, 0, 0), error);
+        status = draw_attention(path, line, et_hypotheses_at(found, 0, 0), error);
     et_hypotheses_free(found);
     et_translator_close(translator);
     return status;
@@ -485,8 +487,8 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
         if (!status && args->attention && (before || lines->count > 1))
             status = et_fail(error, ET_EUSAGE, "--attention: give one line; the input has more");
         else if (!status && args->attention && !args->work.helps)
-            status = et_attention_draw(args->attention, lines->items[0],
-                                       et_hypotheses_at(found, 0, 0), error);
+            status = draw_attention(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
+                                    error);
         et_hypotheses_free(found);
     }
     if (!status)

@@ -366,7 +366,9 @@ void et_lines_clear(et_lines *lines)
     lines->count = 0;
 }
 
-int et_lines_split_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
+/* Cuts lines of "source TAB target": targets, empty before, borrows its texts from lines. ET_EDATA
+ * names a line without one TAB. */
+static int split_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
 {
     et_assert(!targets->count && !targets->items);
     targets->items = et_alloc_zero(lines->count ? lines->count : 1, sizeof *targets->items);
@@ -455,7 +457,7 @@ int et_parallel_read(const et_parallel_args *args, et_lines *sources, et_lines *
     et_assert(sources && references);
     int status = et_lines_read_file(sources, args->source, comm, error);
     if (!status && args->pairs)
-        status = et_lines_split_pairs(sources, references, args->source, error);
+        status = split_pairs(sources, references, args->source, error);
     if (!status && !args->pairs)
         status = et_lines_read_file(references, args->reference, comm, error);
     if (!status)

@@ -66,10 +66,6 @@ int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et
 /* Reads a file, plain or gzip. comm: as a reader's. */
 int et_lines_read_file(et_lines *lines, const char *path, struct et_comm *comm, et_error *error);
 
-/* Cuts lines of "source TAB target": targets, empty before, borrows its texts from lines. ET_EDATA
- * names a line without one TAB. */
-int et_lines_split_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error);
-
 /* ET_EDATA unless both have the same number of lines, and at least one; names both counts. */
 int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
                          const char *target_name, et_error *error);

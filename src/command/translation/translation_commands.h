@@ -2,7 +2,6 @@
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATION_COMMANDS_H
 
-#include <etude/hypotheses.h>
 #include <etude/service.h>
 
 #include "command/command.h"
@@ -14,17 +13,8 @@ ET_COMMAND_NAMED(score);
 ET_COMMAND_NAMED(import);
 ET_COMMAND_NAMED(augment);
 
-/* ---- attention ---- */
-
-/* A picture of the decoder's attention for one line and its translation: words of the translation
- * label the rows, words of the line the columns.
- *
- * Writes an SVG file, whole or not at all. found has alignments (et_decoding_options). ET_EDATA: no
- * word was translated. */
-int et_attention_draw(const char *path, const char *line, const et_hypothesis *found,
-                      et_error *error);
-
-/* The same of the best translation that the model of a run or an export gives of a line. */
+/* Writes a picture of the decoder's attention for a line and its best translation by the model of a
+ * run or an export: an SVG file, whole or not at all. ET_EDATA: no word was translated. */
 int et_attention_plot(const char *run, const char *line, const char *path, et_error *error);
 
 /* ---- service ---- */

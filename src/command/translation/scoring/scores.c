@@ -181,9 +181,15 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
 
 /* ---- several outputs ---- */
 
+/* The output of a program, as many lines as the references. */
+typedef struct scored_output {
+    const char *name;
+    const char *const *lines;
+} scored_output;
+
 /* counts: [outputs][lines] of the metric in hand; results: [metrics, outputs]. */
 typedef struct comparison {
-    const et_scored_output *outputs;
+    const scored_output *outputs;
     int count;
     const char *const *references;
     size_t lines;
@@ -306,9 +312,12 @@ static void set_all(const comparison *c, const metrics *all, et_value *results)
     }
 }
 
-int et_scores_compare(const et_scored_output *outputs, int output_count,
-                      const char *const *references, size_t count, const et_score_options *options,
-                      et_value *results, et_error *error)
+/* As et_scores_print, for several outputs. The first output is the base of comparison. Sets in
+ * results: "signatures", and "outputs", a list of dicts with "output", "values" and, with
+ * significance, "means", "intervals" and "p_values". */
+static int compare_outputs(const scored_output *outputs, int output_count,
+                           const char *const *references, size_t count,
+                           const et_score_options *options, et_value *results, et_error *error)
 {
     et_assert(output_count > 0 && references);
     comparison c = { outputs, output_count, references, count, options, NULL, NULL };
@@ -396,8 +405,8 @@ typedef struct scoring {
     int count;                /* of outputs; at least 1 */
     bool standard;            /* the only output is standard input */
     et_lines references;
-    et_lines *lines;           /* [count], owned, as the next */
-    et_scored_output *outputs; /* [count] */
+    et_lines *lines;        /* [count], owned, as the next */
+    scored_output *outputs; /* [count] */
 } scoring;
 
 /* References first: their path may be wrong, and standard input can be read once only. */
@@ -422,7 +431,7 @@ static int read_all(scoring *s, et_error *error)
         }
         if (!status)
             status = et_lines_check_pairs(lines, name, &s->references, s->paths[0], error);
-        s->outputs[i] = (et_scored_output){ name, (const char *const *)lines->items };
+        s->outputs[i] = (scored_output){ name, (const char *const *)lines->items };
     }
     return status;
 }
@@ -445,8 +454,8 @@ static int score(const et_call *call, scoring *s, et_value *results, et_error *e
         status = read_all(s, error);
     const char *const *references = (const char *const *)s->references.items;
     if (!status && (s->count > 1 || s->how->significance))
-        status = et_scores_compare(s->outputs, s->count, references, s->references.count, s->how,
-                                   results, error);
+        status = compare_outputs(s->outputs, s->count, references, s->references.count, s->how,
+                                 results, error);
     else if (!status)
         status = et_scores_print(s->outputs[0].lines, references, s->references.count, s->how,
                                  results, error);

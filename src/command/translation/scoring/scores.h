@@ -32,22 +32,9 @@ extern const char *const et_score_tokens[];
 /* ET_EUSAGE: an unknown metric. */
 int et_scores_check(const et_score_options *options, et_error *error);
 
-/* The output of a program, as many lines as the references. */
-typedef struct et_scored_output {
-    const char *name;
-    const char *const *lines;
-} et_scored_output;
-
 /* Prints to standard output; or, of results (a dict), adds "values" with the names that validation
  * has for them, and "signatures". ET_EDATA: text is not UTF-8. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_value *results, et_error *error);
-
-/* The same for several outputs. The first output is the base of comparison. Sets in results:
- * "signatures", and "outputs", a list of dicts with "output", "values" and, with significance,
- * "means", "intervals" and "p_values". */
-int et_scores_compare(const et_scored_output *outputs, int output_count,
-                      const char *const *references, size_t count, const et_score_options *options,
-                      et_value *results, et_error *error);
 
 #endif
