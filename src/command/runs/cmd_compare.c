@@ -320,25 +320,18 @@ static int print_json(const comparison *c, et_error *error)
 
 /* ---- the command ---- */
 
-static int check_runs(const comparison *c, et_error *error)
-{
-    if (c->runs.count < 2)
-        return et_fail(error, ET_EUSAGE, "compare: give at least two runs, not only %s",
-                       c->runs.count ? c->runs.items[0]->model_dir : "none");
-    if (c->runs.count > RUNS_MAX)
-        return et_fail(
-            error, ET_EUSAGE,
-            "compare: %zu runs are too many for one page; give at most %d, or use `etude runs`",
-            c->runs.count, RUNS_MAX);
-    return ET_OK;
-}
-
 int et_compare_runs(const et_compare_args *args, et_error *error)
 {
     comparison all = { .args = args }, *c = &all;
     int status = et_histories_open(&c->runs, &args->words, error);
-    if (!status)
-        status = check_runs(c, error);
+    if (!status && c->runs.count < 2)
+        status = et_fail(error, ET_EUSAGE, "compare: give at least two runs, not only %s",
+                         c->runs.count ? c->runs.items[0]->model_dir : "none");
+    else if (!status && c->runs.count > RUNS_MAX)
+        status = et_fail(
+            error, ET_EUSAGE,
+            "compare: %zu runs are too many for one page; give at most %d, or use `etude runs`",
+            c->runs.count, RUNS_MAX);
     if (!status)
         status = et_run_settings_open(&c->settings, &c->runs, error);
     if (!status)

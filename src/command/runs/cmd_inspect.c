@@ -900,23 +900,6 @@ static int inspect_directory(const char *path, const inquiry *ask, et_error *err
 
 /* ---- the command ---- */
 
-static int inspect_one(const char *path, const inquiry *ask, et_error *error)
-{
-    struct stat info;
-    return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, NULL, error)
-                                                       : inspect_directory(path, ask, error);
-}
-
-/* One result is printed alone, several as a list. None: errors are reported elsewhere. */
-static int print_json(const et_value *list, et_error *error)
-{
-    et_value *all = et_value_dict(list->arena);
-    if (list->count == 1)
-        return et_print_json(list->first, error);
-    et_value_append_copy(all, "inspected", list);
-    return list->count ? et_print_json(all, error) : ET_OK;
-}
-
 int et_cmd_inspect(const et_call *call, et_error *error)
 {
     inquiry *ask = call->options;
@@ -933,15 +916,26 @@ int et_cmd_inspect(const et_call *call, et_error *error)
     if (!status) {
         /* Stops at the first that is not sound. */
         const et_strings *paths = &ask->paths;
-        status = ask->model_dir ? inspect_one(ask->model_dir, ask, error) : ET_OK;
+        const char *run = ask->model_dir;
+        struct stat info;
+        if (run)
+            status = !stat(run, &info) && S_ISREG(info.st_mode)
+                         ? inspect_file(run, ask, NULL, error)
+                         : inspect_directory(run, ask, error);
         for (size_t i = 0; i < paths->count && !status; i++)
             status = et_directory_exists(paths->items[i])
                          ? inspect_directory(paths->items[i], ask, error)
                          : inspect_file(paths->items[i], ask, NULL, error);
     }
+    /* One result is printed alone, several as a list. None: errors are reported elsewhere. */
     int printed = ET_OK;
-    if (ask->json && ask->list)
-        printed = print_json(ask->list, status ? NULL : error);
+    const et_value *list = ask->json ? ask->list : NULL;
+    if (list && list->count) {
+        et_value *all = et_value_dict(&arena);
+        if (list->count > 1)
+            et_value_append_copy(all, "inspected", list);
+        printed = et_print_json(list->count > 1 ? all : list->first, status ? NULL : error);
+    }
     et_arena_release(&arena);
     return status ? status : printed;
 }

@@ -212,15 +212,6 @@ typedef struct name_list {
     size_t count;
 } name_list;
 
-static void add_name(name_list *list, const char *name)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (!strcmp(list->items[i], name))
-            return;
-    if (list->count < 2 * ET_HISTORY_SERIES_MAX)
-        list->items[list->count++] = name;
-}
-
 /* Adds the parts after the last dot. without: adds only names that begin with "training_" or
  * "validation_", without this prefix. */
 static void add_names(name_list *list, const et_histories *all, bool without)
@@ -230,8 +221,13 @@ static void add_names(name_list *list, const et_histories *all, bool without)
             const char *name = all->items[i]->series[k].name, *dot = strrchr(name, '.');
             name = dot ? dot + 1 : name;
             const size_t prefix = without ? et_logged_prefix(name) : 0;
-            if (prefix || !without)
-                add_name(list, name + prefix);
+            if (without && !prefix)
+                continue;
+            size_t known = 0;
+            while (known < list->count && strcmp(list->items[known], name + prefix) != 0)
+                known++;
+            if (known == list->count && known < 2 * ET_HISTORY_SERIES_MAX)
+                list->items[list->count++] = name + prefix;
         }
 }
 

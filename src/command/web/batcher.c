@@ -108,29 +108,13 @@ static void sane(const et_batcher *b)
 
 /* ---- batches ---- */
 
-/* How many items a batch may have. */
-static int64_t room(const et_batcher *b)
-{
-    const int64_t most = b->options.service.items_max;
-    double wanted = b->rate * b->options.patience * SHARE;
-    return b->rate > 0 && wanted < (double)most ? (int64_t)wanted : most;
-}
-
-static bool keep(et_batcher *b, et_job *job)
-{
-    et_service_request **batch =
-        et_vector_grow(b->batch, &b->capacity, b->count + 1, sizeof *batch, 64);
-    if (!batch)
-        return false;
-    b->batch = batch;
-    b->batch[b->count++] = &job->request;
-    return true;
-}
-
 /* The oldest job, and the jobs that fit into its batch. Under the lock. */
 static void take_batch(et_batcher *b)
 {
-    const int64_t most = room(b);
+    const double wanted = b->rate * b->options.patience * SHARE;
+    int64_t most = b->options.service.items_max;
+    if (b->rate > 0 && wanted < (double)most)
+        most = (int64_t)wanted;
     et_assert(b->queue.first && !b->taken.first);
     const uint64_t group = b->queue.first->request.group;
     clear(&b->taken);
@@ -141,8 +125,12 @@ static void take_batch(et_batcher *b)
             link = &(*link)->next;
             continue;
         }
-        if (!keep(b, *link))
+        et_service_request **batch =
+            et_vector_grow(b->batch, &b->capacity, b->count + 1, sizeof *batch, 64);
+        if (!batch)
             break;
+        b->batch = batch;
+        b->batch[b->count++] = &(*link)->request;
         append(&b->taken, unlink_at(&b->queue, link));
     }
     b->counts.answering = b->taken.items;

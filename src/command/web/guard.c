@@ -193,15 +193,6 @@ static int port_of(const char *host, const char *name, int usual)
     return port[0] && port[1] ? (int)strtol(port + 1, NULL, 10) : usual;
 }
 
-/* "[::1]" and "127.0.0.2" too. */
-static bool is_loopback(const char *name)
-{
-    char plain[NAME_MAX_BYTES];
-    snprintf(plain, sizeof plain, "%s", *name == '[' ? name + 1 : name);
-    plain[strcspn(plain, "]")] = 0;
-    return et_address_is_number(name) && et_address_is_loopback(plain);
-}
-
 /* usual: the port of origins that name none. */
 static bool is_own_origin(const et_http_guard *guard, const char *origin, int usual,
                           const char *host)
@@ -214,7 +205,12 @@ static bool is_own_origin(const et_http_guard *guard, const char *origin, int us
         return true;
     if (split(host, asked) && !strcasecmp(name, asked) && port == port_of(host, asked, usual))
         return true;
-    return guard->port && port == guard->port && (is_loopback(name) || is_this_machine(name));
+    /* "[::1]" and "127.0.0.2" too. */
+    char plain[NAME_MAX_BYTES];
+    snprintf(plain, sizeof plain, "%s", *name == '[' ? name + 1 : name);
+    plain[strcspn(plain, "]")] = 0;
+    const bool loopback = et_address_is_number(name) && et_address_is_loopback(plain);
+    return guard->port && port == guard->port && (loopback || is_this_machine(name));
 }
 
 static const struct {
