@@ -570,7 +570,7 @@ static void test_experiment__forms(void **state)
     assert_string_equal(task_of(&e)->train_data.source_path.items[1], "b");
     assert_fails(et_experiment_set(&e, "{experiment: translation/base}", &arena, error), ET_ECONFIG,
                  ": these are settings for translation/base, not for translation/tiny");
-    et_experiment_lock(&e);
+    e.locked = true;
     assert_fails(et_experiment_set(&e, "runtime.seed=9", &arena, error), ET_ECONFIG, "locked");
     assert_fails(et_experiment_set(&e, path, &arena, error), ET_ECONFIG, "locked");
     assert_fails(et_experiment_read_file(&e, path, &arena, error), ET_ECONFIG, "locked");

@@ -448,7 +448,7 @@ static int find_own_rows(explain_options *args, const et_call *call, et_arena *a
     if (!status)
         status = et_experiment_check(&experiment, error);
     if (!status)
-        et_experiment_lock(&experiment);
+        experiment.locked = true;
     et_evaluation evaluation = { .model_dir = args->model_dir, .experiment = &experiment };
     if (!status)
         status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),

@@ -177,7 +177,7 @@ static int configure(et_experiment *experiment, const et_evaluate_args *args, co
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)
         status = et_experiment_check(experiment, error);
-    et_experiment_lock(experiment);
+    experiment->locked = true;
     return status ? status : check_outputs(experiment, args, call, more, error);
 }
 

@@ -346,7 +346,7 @@ int et_train_settle(et_experiment *experiment, et_error *error)
                        "program that began the run; train with that program, or set another rule",
                        experiment->unknown_rule);
     if (!status)
-        et_experiment_lock(experiment);
+        experiment->locked = true;
     return status;
 }
 

@@ -377,11 +377,6 @@ int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like
                  : et_alloc_failed(error, 0, "settings");
 }
 
-void et_experiment_lock(et_experiment *experiment)
-{
-    experiment->locked = true;
-}
-
 int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
                           int64_t *size, et_error *error)
 {

@@ -7,7 +7,7 @@
  *     et_experiment_read_file(&experiment, "mine.yaml", &arena, &error);
  *     et_experiment_set(&experiment, "trainer.train_steps=2000", &arena, &error);
  *     et_experiment_check(&experiment, &error);
- *     et_experiment_lock(&experiment);
+ *     experiment.locked = true;
  *
  * The task's settings, strings and lists live in the arena: a copy of the struct shares them. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_EXPERIMENT_H
@@ -33,7 +33,7 @@ typedef struct et_experiment {
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
-    bool locked;                /* settings can no longer change */
+    bool locked;                /* reading or setting more is ET_ECONFIG */
     const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
     const char *source;         /* of et_experiment_set's texts, for messages (et_settings) */
     et_fields_given given;      /* the settings that people have put on top */
@@ -110,9 +110,6 @@ int et_experiment_trainer_options(const et_experiment *experiment, const et_trai
 /* Sets the members of options that settings have: steps, intervals, checkpoints. plan: in steps.
  * options->run.best_metric is set already. */
 void et_experiment_control(const et_trainer_options *plan, et_controller_options *options);
-
-/* From here on, reading or setting more is ET_ECONFIG. */
-void et_experiment_lock(et_experiment *experiment);
 
 /* Writes all settings as YAML: experiment, task, trainer, runtime. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);

@@ -132,10 +132,7 @@ static int list_made(et_model_dir *dir, et_error *error)
             length--;
     }
     et_strbuf_append_char(&list, 0);
-    if (!list.failed)
-        dir->made = et_alloc(list.length, 1);
-    if (dir->made)
-        memcpy(dir->made, list.data, list.length);
+    dir->made = et_strbuf_detach(&list);
     et_strbuf_release(&list);
     return dir->made ? ET_OK : et_alloc_failed(error, strlen(dir->path), "a path");
 }
@@ -171,21 +168,17 @@ static bool has_checkpoint(int directory, const char *name, const char *prefix)
     return found || bytes < 0;
 }
 
-/* An unreadable directory may contain files, but a missing one does not. */
-static bool has_saved(const char *path)
+bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
 {
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!dir->fresh || step > dir->first)
+        return false;
+    const int directory = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
-        return errno != ENOENT;
+        return errno == ENOENT; /* an unreadable directory may contain files */
     const bool saved = has_checkpoint(directory, ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_PREFIX) ||
                        has_checkpoint(directory, ET_CHECKPOINT_BEST, ET_CHECKPOINT_BEST_PREFIX);
     close(directory);
-    return saved;
-}
-
-bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
-{
-    return dir->fresh && step <= dir->first && !has_saved(dir->path);
+    return !saved;
 }
 
 /* The directory whose run is being started, if it was empty or missing before; else NULL. While a
@@ -257,16 +250,6 @@ static int check_leftovers(const char *path, et_error *error)
                          left.text, folder.text, path);
 }
 
-static int check_foreign(const et_task_kind *kind, const char *path, et_error *error)
-{
-    return kind->foreign && kind->foreign->is(path)
-               ? et_fail(error, ET_EDENIED,
-                         "%s has a model of another program: choose a new directory (--init %s "
-                         "begins with its weights)",
-                         path, path)
-               : ET_OK;
-}
-
 /* Makes the lock first, in the checkpoint folder. With ET_EBUSY the directory belongs to another
  * run, so nothing is removed. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
@@ -280,16 +263,22 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
                        "or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
     int status = check_member(path, error);
-    if (!status && !(status = check_leftovers(path, error)))
-        status = check_foreign(kind, path, error);
-    char *part = status ? NULL : et_strdup(path);
-    if (!part)
-        return status ? status : et_alloc_failed(error, strlen(path), "a path");
+    if (!status)
+        status = check_leftovers(path, error);
+    if (!status && kind->foreign && kind->foreign->is(path))
+        status = et_fail(error, ET_EDENIED,
+                         "%s has a model of another program: choose a new directory (--init %s "
+                         "begins with its weights)",
+                         path, path);
+    if (status)
+        return status;
     /* Looked at before the lock makes anything. */
-    *dir = (et_model_dir){
-        .kind = kind, .path = path, .lock = -1, .fresh = is_empty(path), .there = length_there(part)
-    };
-    et_free(part);
+    et_path part = et_path_print("%s", path);
+    *dir = (et_model_dir){ .kind = kind,
+                           .path = path,
+                           .lock = -1,
+                           .fresh = is_empty(path),
+                           .there = length_there(part.text) };
     status = list_made(dir, error);
     if (!status)
         status = et_checkpoints_lock(&dir->lock, path, error);

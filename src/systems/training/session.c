@@ -109,15 +109,6 @@ static const et_value *last_session(const char *model_dir, et_arena *arena)
     return last && last->kind == ET_VALUE_DICT ? last : NULL;
 }
 
-/* "directory" of the last session; NULL: it is not known. */
-static const char *directory_of(const char *model_dir, et_arena *arena)
-{
-    const char *directory = NULL;
-    const et_value *last = last_session(model_dir, arena);
-    bool known = last && !et_value_read_string(last, ET_SESSION_DIRECTORY, &directory, NULL);
-    return known ? directory : NULL;
-}
-
 int64_t et_session_done_at(const char *model_dir)
 {
     et_assert(model_dir);
@@ -151,10 +142,12 @@ const char *et_session_reason(const char *model_dir)
 int et_session_tell_directory(const char *model_dir, int status, et_error *error)
 {
     char here[4096];
+    const char *directory;
     et_arena arena = ET_ARENA_INIT;
-    const char *directory =
-        status == ET_ENOTFOUND && error && model_dir ? directory_of(model_dir, &arena) : NULL;
-    if (directory && *directory && getcwd(here, sizeof here) && strcmp(here, directory) != 0) {
+    const et_value *last =
+        status == ET_ENOTFOUND && error && model_dir ? last_session(model_dir, &arena) : NULL;
+    if (last && !et_value_read_string(last, ET_SESSION_DIRECTORY, &directory, NULL) && *directory &&
+        getcwd(here, sizeof here) && strcmp(here, directory) != 0) {
         const et_error reason = *error;
         status = et_fail(
             error, status,

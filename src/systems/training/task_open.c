@@ -121,18 +121,6 @@ static int open_task(void *self, et_error *error)
     return status;
 }
 
-static int make_trainer_options(et_task_opened *o, et_error *error)
-{
-    o->plan = o->experiment.trainer;
-    int status = et_optimization_end_with_run(&o->plan.optimizer_config, o->plan.train_steps,
-                                              &o->arena, error);
-    if (!status)
-        status = et_experiment_trainer_options(&o->experiment, &o->plan, &o->trainer, error);
-    o->trainer.comm = o->context.data_shards > 1 ? o->context.comm : NULL;
-    o->trainer.stop = o->context.stop;
-    return status;
-}
-
 /* Each step needs the steps before it. Rank 0 makes files that the other ranks only read. */
 static int open_all(void *self, et_error *error)
 {
@@ -144,10 +132,18 @@ static int open_all(void *self, et_error *error)
         return status;
     o->context.reader |= et_comm_rank(comm) != 0;
     if ((status = et_together_in_turn(comm, open_task, o, error)) ||
-        (status = et_experiment_identify(&o->identity, e, o->kind->identify, o->task, &o->arena,
-                                         error)) ||
-        (status = make_trainer_options(o, error)) || o->context.reader)
+        (status =
+             et_experiment_identify(&o->identity, e, o->kind->identify, o->task, &o->arena, error)))
         return status;
+    o->plan = e->trainer;
+    if ((status = et_optimization_end_with_run(&o->plan.optimizer_config, o->plan.train_steps,
+                                               &o->arena, error)) ||
+        (status = et_experiment_trainer_options(e, &o->plan, &o->trainer, error)))
+        return status;
+    o->trainer.comm = o->context.data_shards > 1 ? comm : NULL;
+    o->trainer.stop = o->context.stop;
+    if (o->context.reader)
+        return ET_OK;
     return et_experiment_write(e, et_path_print("%s/" ET_RUN_SETTINGS, o->context.model_dir).text,
                                error);
 }

@@ -39,6 +39,54 @@
 
 /* ---- lines for people, at the start and the end ---- */
 
+#define LINE_WIDTH  80
+#define LABEL_WIDTH 13
+
+/* The length of the most items, each followed by ", ", that a line has room for; all if the first
+ * is too long. */
+static size_t fitting(const char *text)
+{
+    const size_t most = LINE_WIDTH - LABEL_WIDTH, all = strlen(text);
+    size_t length = all <= most ? all : most + 1;
+    while (length && text[length] && !(text[length] == ' ' && text[length - 1] == ','))
+        length--;
+    return length ? length : all;
+}
+
+static void say_recipe(et_training *t)
+{
+    et_assert(t->options->progress);
+    et_strbuf chosen = ET_STRBUF_INIT;
+    if (!t->amounts.samples)
+        return;
+    if (!et_recipe_has_length(t->experiment)) {
+        const et_format steps = et_format_many(t->amounts.steps, "step");
+        if (t->options->ends > 0 && !t->options->cluster)
+            et_training_say(t, "length       %s of %s s fit into the time limit", steps.text,
+                            et_format_value(t->step_seconds).text);
+        else if (t->step_seconds > 0)
+            et_training_say(
+                t,
+                "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
+                "sets another)",
+                et_format_value(t->amounts.epochs).text, steps.text,
+                et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
+    }
+    if (!et_recipe_print(t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
+        et_training_say(t, "%s  for %s and %s (--set changes any of these):",
+                        t->experiment->finetunes ? "fine-tuning" : "recipe     ",
+                        et_format_many(t->amounts.samples, et_training_recipe(t)->noun).text,
+                        et_format_many(t->plan.train_steps, "step").text);
+        const char *text = et_strbuf_text(&chosen);
+        while (*text) {
+            const size_t length = fitting(text);
+            et_training_say(t, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
+            text += length + (text[length] == ' ');
+        }
+    }
+    et_strbuf_release(&chosen);
+}
+
 /* What will be in memory: what was planned, not what the system has given. */
 static void say_memory(et_training *t)
 {
@@ -357,7 +405,7 @@ static void say_open(et_training *t)
     else
         et_training_say(t, "model        %s parameters",
                         et_format_count(et_params_elements(t->params)).text);
-    et_training_say_recipe(t);
+    say_recipe(t);
     say_initial(t);
     say_frozen(t);
     say_memory(t);

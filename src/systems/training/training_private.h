@@ -1,8 +1,7 @@
 /* A training, for its own files.
  *
  *   training.c         the directory; from begin to end, with lines for people
- *   training_open.c    device, task, trainer, controller
- *   training_recipe.c  settings that follow from the data and the length of the run
+ *   training_open.c    what the recipe chooses; device, task, trainer, controller
  */
 #ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
@@ -90,17 +89,6 @@ void et_training_close(et_training *t);
 
 int et_training_write_settings(const et_training *t, et_error *error);
 uint64_t et_training_planned(const et_training *t); /* bytes */
-
-/* training_recipe.c. Chooses again, by t->amounts. */
-int et_training_apply_recipe(et_training *t, et_error *error);
-/* When the model is open: a run without a length gets one, by the time limit or by the recipe, and
- * its settings follow. *changed: open the model again with them. */
-int et_training_settle_length(et_training *t, bool *changed, et_error *error);
-/* The action that settles the length again, as the speed becomes known. */
-void et_training_init_pacing(et_training *t);
-/* The plan and the schedule get the controller's length. */
-void et_training_follow_length(et_training *t);
-void et_training_say_recipe(et_training *t);
 
 /* Measures the duration of a step by running at most `most` steps, which change the weights. After
  * a first step, which also touches memory for the first time, steps run for three seconds, but at
