@@ -308,28 +308,25 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
 
 static int open_parts(series *s, et_error *error)
 {
-    int status = et_device_open(&s->device, error);
-    if (!status)
-        status = open_task(s, NULL, error);
-    if (!status && s->run->changed) {
-        close_task(s);
-        status = open_task(s, NULL, error);
-    }
-    if (!status) {
-        if (s->args->dry_run)
-            SAY(s, "experiment   %s\n", s->experiment.name);
-        else
-            SAY(s, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n", s->experiment.name,
-                s->run_dir);
-        if (s->experiment.kind->describe)
-            s->experiment.kind->describe(s->task);
-    }
-    if (!status)
-        status = write_settings(s, error);
-    if (!status)
-        status = make_settings(s, error);
     const char *run = et_model_dir_has_run(s->args->model_dir) ? s->args->model_dir : s->run_dir;
-    return status ? status : et_series_log_open(&s->log, run, s->run, error);
+    int status;
+    if ((status = et_device_open(&s->device, error)) || (status = open_task(s, NULL, error)))
+        return status;
+    if (s->run->changed) {
+        close_task(s);
+        if ((status = open_task(s, NULL, error)))
+            return status;
+    }
+    if (s->args->dry_run)
+        SAY(s, "experiment   %s\n", s->experiment.name);
+    else
+        SAY(s, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n", s->experiment.name,
+            s->run_dir);
+    if (s->experiment.kind->describe)
+        s->experiment.kind->describe(s->task);
+    if ((status = write_settings(s, error)) || (status = make_settings(s, error)))
+        return status;
+    return et_series_log_open(&s->log, run, s->run, error);
 }
 
 static int set_up(series *s, et_error *error)
@@ -534,28 +531,27 @@ static int try_candidate(series *s, int which, et_error *error)
 {
     et_assert(s->set_up && which >= 0 && which < s->run->count);
     const et_series_candidate *candidate = &s->run->candidate[which];
+    const et_series_entry *entry = &s->log.item[which];
     et_series_score score;
     char why[160];
     int status = ET_OK;
-    if (s->log.item[which].left_out)
+    if (entry->left_out)
         return ET_OK;
-    if (!s->log.item[which].done && !fits(s, which, why, sizeof why))
+    if (!entry->done && !fits(s, which, why, sizeof why))
         return leave_out(s, which, why, error);
     const double began = et_clock_monotonic();
-    for (int i = 0; i < candidate->count && !s->log.item[which].done && !status; i++)
+    for (int i = 0; i < candidate->count && !entry->done && !status; i++)
         status = train(s, candidate, i, error);
     if (status == ET_EINTERRUPTED && s->args->ends > 0 &&
         et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 &&
         et_series_log_has_done(&s->log))
         return leave_out(s, which, "the time limit ended its training", error);
     const double seconds = et_clock_monotonic() - began;
-    if (!status)
-        status = s->class->score(s->run, which, &score, error);
-    if (!status && !s->log.item[which].done)
-        status = et_series_log_add(&s->log, which, &score, seconds, error);
-    if (!status)
-        say_score(s, candidate->name, &score, s->log.item[which].seconds);
-    return status;
+    if (status || (status = s->class->score(s->run, which, &score, error)) ||
+        (!entry->done && (status = et_series_log_add(&s->log, which, &score, seconds, error))))
+        return status;
+    say_score(s, candidate->name, &score, entry->seconds);
+    return ET_OK;
 }
 
 static void add_score(et_grid *grid, const et_series_score *score)
@@ -632,33 +628,29 @@ static int finish(series *s, et_error *error)
 {
     double *weights = et_arena_array(&s->arena, (size_t)s->run->count, sizeof *weights);
     et_series_score score;
-    int status = weights ? s->class->choose(s->run, s->experiment.task, weights, &score, error)
-                         : et_alloc_failed(error, 0, "weights");
-    if (!status)
-        status = write_settings(s, error);
-    if (!status)
-        status = log_score(s, &score, error);
-    if (!status)
-        status = s->class->write(s->run, &s->experiment, error);
-    if (!status && s->run->count > 1)
-        status = say_table(s, weights, &score, error);
-    return status;
+    int status;
+    if (!weights)
+        return et_alloc_failed(error, s->arena.used, "weights");
+    if ((status = s->class->choose(s->run, s->experiment.task, weights, &score, error)) ||
+        (status = write_settings(s, error)) || (status = log_score(s, &score, error)) ||
+        (status = s->class->write(s->run, &s->experiment, error)))
+        return status;
+    return s->run->count > 1 ? say_table(s, weights, &score, error) : ET_OK;
 }
 
 static int train_all(series *s, et_error *error)
 {
-    int status = ET_OK;
+    int status;
     plan_time(s);
     say_plan(s);
-    for (int i = 0; i < s->run->count && !status; i++)
-        status = try_candidate(s, i, error);
-    if (!status)
-        status = finish(s, error);
-    if (!status) {
-        et_task_tell_verdict(s->task, true);
-        say_end(s);
-    }
-    return status;
+    for (int i = 0; i < s->run->count; i++)
+        if ((status = try_candidate(s, i, error)))
+            return status;
+    if ((status = finish(s, error)))
+        return status;
+    et_task_tell_verdict(s->task, true);
+    say_end(s);
+    return ET_OK;
 }
 
 /* ---- --dry-run ---- */
@@ -724,14 +716,11 @@ static int leave_complete(series *s, et_error *error)
     if (given)
         status = et_artifact_identity(&artifact, &identity, &s->arena, error);
     et_artifact_close(&artifact);
-    if (!status && given)
-        status = et_device_open(&s->device, error);
-    if (!status && given)
-        status = open_task(s, &identity, error);
-    if (!status && s->args->dry_run)
-        return et_dry_run_tell_complete(s->args->json, error);
-    if (status)
+    if (status || (given && ((status = et_device_open(&s->device, error)) ||
+                             (status = open_task(s, &identity, error)))))
         return status;
+    if (s->args->dry_run)
+        return et_dry_run_tell_complete(s->args->json, error);
     SAY(s, "complete     %s has its model%s\n", s->run_dir,
         given ? "; train another run for other settings" : "");
     say_end(s);
