@@ -88,19 +88,6 @@ static int wait_for_run(const following *w, et_error *error)
     return status;
 }
 
-static int show_row(following *w, const et_value *logs, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *row = et_value_dict(&arena);
-    et_value *validation = et_value_set_dict(row, ET_LOGGED_VALIDATION);
-    int status =
-        validation ? et_value_merge(validation, logs, error) : et_alloc_failed(error, 0, "a row");
-    if (!status)
-        status = et_sink_write(w->table, w->evaluation.step, row, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 static int measure(following *w, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -110,10 +97,14 @@ static int measure(following *w, et_error *error)
     if (!status && w->log.sink)
         status = et_evaluation_log_add(&w->log, w->evaluation.step, logs, error);
     w->last = w->evaluation.step;
-    if (!status && w->table)
-        status = show_row(w, logs, error);
-    else if (!status)
+    if (!status && w->table) {
+        et_value *row = et_value_dict(&arena);
+        status = row && et_value_append_copy(row, ET_LOGGED_VALIDATION, logs)
+                     ? et_sink_write(w->table, w->evaluation.step, row, error)
+                     : et_alloc_failed(error, 0, "a row");
+    } else if (!status) {
         status = et_evaluation_print(&w->evaluation, logs, error);
+    }
     et_arena_release(&arena);
     return status;
 }
@@ -231,30 +222,22 @@ static int check_outputs(const following *w, et_error *error)
 static int follow(following *w, et_error *error)
 {
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
+    et_experiment kept;
     et_initial none;
     int status = et_train_assemble(&w->experiment, &none, w->args, w->program, w->arena, error);
     et_initial_close(&none);
-    int64_t batches = w->experiment.trainer.validation_steps;
+    if (status ||
+        (status = et_ranks_join(&w->evaluation.comm, w->experiment.runtime.peer_timeout, error)))
+        return status;
+    const int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
-    if (!status)
-        status = et_ranks_join(&w->evaluation.comm, w->experiment.runtime.peer_timeout, error);
     w->evaluation.tell = w->args->quiet || et_comm_rank(ranks(w)) ? NULL : et_show_line;
-    if (!status)
-        status = check_outputs(w, error);
-    if (!status && all)
-        status = wait_for_run(w, error);
-    et_experiment kept;
-    if (!status)
-        status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
-    if (!status)
-        status = et_experiment_adopt(&w->experiment, &kept, w->arena, error);
-    if (!status)
-        status = et_train_settle(&w->experiment, error);
-    if (!status && all)
-        status = wait_for_checkpoint(w, error);
-    if (!status)
-        status = et_evaluation_open(&w->evaluation, error);
-    if (status)
+    if ((status = check_outputs(w, error)) || (all && (status = wait_for_run(w, error))) ||
+        (status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error)) ||
+        (status = et_experiment_adopt(&w->experiment, &kept, w->arena, error)) ||
+        (status = et_train_settle(&w->experiment, error)) ||
+        (all && (status = wait_for_checkpoint(w, error))) ||
+        (status = et_evaluation_open(&w->evaluation, error)))
         return status;
     if (all)
         return measure_all(w, error);
