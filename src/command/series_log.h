@@ -3,17 +3,16 @@
  *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_loss": 0.281}}
  *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
  *
- * A resumed run follows this file. An incomplete last line is ignored. */
+ * A resumed run follows this file. An incomplete last line is refused. The run writes the file
+ * (training/series/series.c), and commands that show runs read it. */
 #ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 #define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 
 #include <stdbool.h>
 
-#include "base/arena.h"
+#include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "systems/modelgarden/series.h"
-
-#define ET_SERIES_PLANNED 5
 
 typedef struct et_series_entry {
     bool done, left_out;
@@ -31,16 +30,6 @@ typedef struct et_series_log {
 int et_series_log_open(et_series_log *log, const char *model_dir, const et_series_run *run,
                        et_error *error);
 void et_series_log_close(et_series_log *log); /* zeros allowed */
-
-/* Durable. */
-int et_series_log_add(et_series_log *log, int which, const et_series_score *score, double seconds,
-                      et_error *error);
-int et_series_log_leave_out(et_series_log *log, int which, const char *why, et_error *error);
-
-bool et_series_log_has_done(const et_series_log *log);
-/* Duration as a multiple of the plan's, by candidates that are done and by ET_SERIES_PLANNED
- * seconds as planned: short trainings mostly wait for the disk. */
-double et_series_log_pace(const et_series_log *log);
 
 /* The progress of a run that is a series of trainings (tabular/auto, --folds). Such a run has no
  * session of its own, and no weights until all trainings are done. Reads only the run's files. */

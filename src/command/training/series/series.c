@@ -370,8 +370,10 @@ static void say_plan(const series *s)
 /* Seconds and steps after which the speed of a training is known; the change of a duration that is
  * printed. */
 #define SPEED_SECONDS 3
-#define SPEED_STEPS   5
-#define SPEED_CHANGE  1.25
+/* Seconds as planned that count before the first training: short ones mostly wait for the disk. */
+#define PLANNED      5
+#define SPEED_STEPS  5
+#define SPEED_CHANGE 1.25
 
 static void plan_time(series *s)
 {
@@ -386,7 +388,7 @@ static void plan_time(series *s)
 static void say_time(series *s, double spent, double expected, et_progress *progress)
 {
     et_assert(spent >= 0 && expected >= 0);
-    const double pace = (spent + ET_SERIES_PLANNED) / (expected + ET_SERIES_PLANNED);
+    const double pace = (spent + PLANNED) / (expected + PLANNED);
     const double seconds = s->spent + s->ahead * pace;
     const bool near = seconds < s->said * SPEED_CHANGE && s->said < seconds * SPEED_CHANGE;
     if (s->args->quiet || s->args->ends > 0 || near)
@@ -505,25 +507,72 @@ static int train(series *s, const et_series_candidate *candidate, int which, et_
 
 /* ---- all ---- */
 
-static int leave_out(series *s, int which, const char *why, et_error *error)
+/* Adds a line to members.jsonl. score NULL: the candidate is left out. Writes the whole file again,
+ * because it is small: it never ends within a line. */
+static int record(series *s, int which, const et_series_score *score, double seconds,
+                  const char *why, et_error *error)
 {
-    et_assert(which >= 0 && which < s->run->count && why);
-    SAY(s, "%-12s left out: %s\n", s->run->candidate[which].name, why);
-    return et_series_log_leave_out(&s->log, which, why, error);
+    et_assert(which >= 0 && which < s->run->count && !score == (why != NULL));
+    et_series_log *log = &s->log;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *line = et_value_dict(&arena);
+    et_value_set_string(line, "candidate", s->run->candidate[which].name);
+    if (score) {
+        et_value_set_float(line, "seconds", seconds);
+        et_value *values = et_value_set_dict(line, "values");
+        et_value *deviation = et_value_set_dict(line, "deviation");
+        for (int i = 0; i < ET_SERIES_METRICS; i++) {
+            et_value_set_float(values, score->metric[i], score->mean[i]);
+            et_value_set_float(deviation, score->metric[i], score->deviation[i]);
+        }
+    } else {
+        et_value_set_string(line, "left_out", why);
+    }
+    if (!et_value_failed(line))
+        et_json_print(&log->text, line, 0);
+    et_strbuf_append_char(&log->text, '\n');
+    int status =
+        et_value_failed(line) || log->text.failed
+            ? et_alloc_failed(error, log->text.length, "candidates")
+            : et_file_write(log->path.text, et_strbuf_text(&log->text), log->text.length, error);
+    if (!status)
+        log->item[which] = (et_series_entry){ score != NULL, !score, seconds };
+    et_arena_release(&arena);
+    return status;
 }
 
-/* Whether a candidate fits into the time limit, by the times of the candidates before it. The first
- * one is always trained. */
+static int leave_out(series *s, int which, const char *why, et_error *error)
+{
+    SAY(s, "%-12s left out: %s\n", s->run->candidate[which].name, why);
+    return record(s, which, NULL, 0, why, error);
+}
+
+static bool has_done(const series *s)
+{
+    bool done = false;
+    for (int i = 0; i < s->run->count; i++)
+        done |= s->log.item[i].done;
+    return done;
+}
+
+/* Whether a candidate fits into the time limit, by the times of the candidates before it as a
+ * multiple of the plan's. The first one is always trained. */
 static bool fits(const series *s, int which, char *why, size_t size)
 {
     et_assert(which >= 0 && which < s->run->count);
     const double left = s->args->ends - et_clock_monotonic();
-    const double likely = et_series_log_pace(&s->log) * s->run->candidate[which].cost;
+    double seconds = PLANNED, cost = PLANNED;
+    for (int i = 0; i < s->run->count; i++)
+        if (s->log.item[i].done) {
+            seconds += s->log.item[i].seconds;
+            cost += s->run->candidate[i].cost;
+        }
+    const double likely = seconds / cost * s->run->candidate[which].cost;
     if (s->run->count < 2 || !(s->args->ends > 0) || (likely <= left && left > 0))
         return true;
     snprintf(why, size, "it would take about %s, and %s of the time limit is left",
              et_format_duration(likely).text, et_format_duration(fmax(left, 0)).text);
-    return !et_series_log_has_done(&s->log);
+    return !has_done(s);
 }
 
 /* What was trained before is only scored. */
@@ -543,12 +592,11 @@ static int try_candidate(series *s, int which, et_error *error)
     for (int i = 0; i < candidate->count && !entry->done && !status; i++)
         status = train(s, candidate, i, error);
     if (status == ET_EINTERRUPTED && s->args->ends > 0 &&
-        et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 &&
-        et_series_log_has_done(&s->log))
+        et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 && has_done(s))
         return leave_out(s, which, "the time limit ended its training", error);
     const double seconds = et_clock_monotonic() - began;
     if (status || (status = s->class->score(s->run, which, &score, error)) ||
-        (!entry->done && (status = et_series_log_add(&s->log, which, &score, seconds, error))))
+        (!entry->done && (status = record(s, which, &score, seconds, NULL, error))))
         return status;
     say_score(s, candidate->name, &score, entry->seconds);
     return ET_OK;
