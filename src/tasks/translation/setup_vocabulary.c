@@ -220,22 +220,19 @@ static int read_lexicon(const opening *o, const char *origin, char **bytes, size
 static int copy_lexicon(const opening *o, et_error *error)
 {
     const et_translation_vocabulary *v = &o->task->options.vocabulary;
-    char *origin, *of_source = NULL, *bytes = NULL, *path = NULL;
+    char *origin, *of_source = NULL, *bytes = NULL;
     size_t length;
     int status = find_origin(&origin, v->target.path, ET_TRANSLATION_VOCABULARY_TARGET, error);
     if (!status)
         status = find_origin(&of_source, v->source.path, ET_TRANSLATION_VOCABULARY_SOURCE, error);
     if (!status && origin && of_source && !strcmp(origin, of_source))
         status = read_lexicon(o, origin, &bytes, &length, error);
-    if (bytes)
-        path = et_path_join(o->task->context.model_dir, ET_TRANSLATION_LEXICON);
     if (bytes && !status)
-        status = path ? et_file_write(path, bytes, length, error)
-                      : et_alloc_failed(error, length, "a path");
+        status = et_file_write(et_path_of(o->task->context.model_dir, ET_TRANSLATION_LEXICON).text,
+                               bytes, length, error);
     et_free(origin);
     et_free(of_source);
     et_free(bytes);
-    et_free(path);
     return status;
 }
 

@@ -85,19 +85,13 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
                         const et_corpus_paths *paths, const et_encoded_options *options,
                         et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    const char *directory =
-        et_arena_printf(&arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_CACHE);
-    const char *path = directory ? et_arena_printf(&arena, "%s/%s", directory, name) : NULL;
+    const et_path directory = et_path_of(task->context.model_dir, ET_TRANSLATION_CACHE);
     et_encoded_options own = *options;
     own.read_only = task->context.reader;
-    int status = path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
-    if (!status && !own.read_only)
-        status = et_directory_make(directory, error);
-    if (!status)
-        status = et_encoded_open(out, paths, task->sides, &own, path, error);
-    et_arena_release(&arena);
-    return status;
+    int status = own.read_only ? ET_OK : et_directory_make(directory.text, error);
+    return status ? status
+                  : et_encoded_open(out, paths, task->sides, &own,
+                                    et_path_of(directory.text, name).text, error);
 }
 
 /* The key that the training text had when the newest checkpoint was made; 0: not known. */

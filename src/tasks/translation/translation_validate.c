@@ -612,14 +612,15 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
 
 /* ---- scores ---- */
 
-/* The scores of one validation. */
-typedef struct scores {
-    et_score *bleu, *model_garden; /* sacrebleu's rules; Model Garden's own */
-    et_score *chrf;                /* chrF2 */
-} scores;
+/* The scores of one validation: sacrebleu's rules, Model Garden's own, chrF2. Each reads a pair
+ * separately, because their tokens differ. */
+enum { BLEU, MODEL_GARDEN, CHRF, SCORES };
+static const char *const score_names[SCORES] = { ET_TRANSLATION_BLEU, ET_TRANSLATION_GARDEN_BLEU,
+                                                 ET_TRANSLATION_CHRF };
+typedef et_score *scores[SCORES];
 
 /* Model Garden's score has fixed rules; the settings only change the other two. */
-static int open_scores(scores *s, const et_translation_options *options, et_error *error)
+static int open_scores(scores s, const et_translation_options *options, et_error *error)
 {
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
     et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
@@ -627,34 +628,10 @@ static int open_scores(scores *s, const et_translation_options *options, et_erro
     bleu.tokens = options->score_tokenize ? ET_BLEU_TOKENS_NONE : ET_BLEU_TOKENS_13A;
     bleu.lowercase = chrf.lowercase = options->score_lowercase;
     int status;
-    if ((status = et_bleu_new(&s->bleu, &bleu, error)) ||
-        (status = et_bleu_new(&s->model_garden, &garden, error)))
+    if ((status = et_bleu_new(&s[BLEU], &bleu, error)) ||
+        (status = et_bleu_new(&s[MODEL_GARDEN], &garden, error)))
         return status;
-    return et_chrf_new(&s->chrf, &chrf, error);
-}
-
-/* Each score reads the pair separately, because their tokens differ. */
-static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
-{
-    int status;
-    if ((status = et_score_add(s->bleu, hypothesis, reference, error)) ||
-        (status = et_score_add(s->model_garden, hypothesis, reference, error)))
-        return status;
-    return et_score_add(s->chrf, hypothesis, reference, error);
-}
-
-static int log_scores(const scores *s, et_value *logs, et_error *error)
-{
-    et_score_result bleu, garden, chrf;
-    int status;
-    if ((status = et_score_value(s->bleu, &bleu, error)) ||
-        (status = et_score_value(s->model_garden, &garden, error)) ||
-        (status = et_score_value(s->chrf, &chrf, error)))
-        return status;
-    et_value_set_float(logs, ET_TRANSLATION_BLEU, bleu.score);
-    et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
-    et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf.score);
-    return ET_OK;
+    return et_chrf_new(&s[CHRF], &chrf, error);
 }
 
 /* A cell of a table in Markdown. */
@@ -667,17 +644,6 @@ static void append_cell(et_strbuf *table, const char *text)
         et_strbuf_append_char(table, *text);
     }
     et_strbuf_append_char(table, ' ');
-}
-
-static void append_row(et_strbuf *table, const char *source, const char *hypothesis,
-                       const char *reference)
-{
-    if (!table->length)
-        et_strbuf_append(table, "| input | output | reference |\n|---|---|---|\n");
-    append_cell(table, source);
-    append_cell(table, hypothesis);
-    append_cell(table, reference);
-    et_strbuf_append(table, "|\n");
 }
 
 /* The first print_translations pairs, above the progress bar: the same at each validation, so that
@@ -698,8 +664,14 @@ static int show(const et_translation_task *task, int64_t shown, const translated
                      reference);
     if (!status && task->context.tell)
         task->context.tell(task->context.listener, et_strbuf_text(&text));
-    if (!status && shown < LOGGED_MAX)
-        append_row(table, et_strbuf_text(&source), hypothesis, reference);
+    if (!status && shown < LOGGED_MAX) {
+        if (!table->length)
+            et_strbuf_append(table, "| input | output | reference |\n|---|---|---|\n");
+        append_cell(table, et_strbuf_text(&source));
+        append_cell(table, hypothesis);
+        append_cell(table, reference);
+        et_strbuf_append(table, "|\n");
+    }
     et_strbuf_release(&source);
     et_strbuf_release(&text);
     return status;
@@ -708,7 +680,7 @@ static int show(const et_translation_task *task, int64_t shown, const translated
 /* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
  * each pair that was seen, so that the file can be scored by other programs against the references.
  */
-static int score_all(et_translation_task *task, const all_translated *all, scores *s,
+static int score_all(et_translation_task *task, const all_translated *all, scores s,
                      et_strbuf *text, et_strbuf *table, et_error *error)
 {
     /* One line's memory for all of them. */
@@ -720,8 +692,9 @@ static int score_all(et_translation_task *task, const all_translated *all, score
         if (one->sentence.count) /* as et_translator_translate, no word is an empty line */
             status = et_vocabulary_decode(task->sides.target, one->sentence.results[0].ids,
                                           (size_t)one->sentence.results[0].count, &line, error);
-        if (!status)
-            status = add_pair(s, et_strbuf_text(&line), one->scored->references[one->pair], error);
+        for (int k = 0; k < SCORES && !status; k++)
+            status = et_score_add(s[k], et_strbuf_text(&line), one->scored->references[one->pair],
+                                  error);
         if (!status)
             status = show(task, i, one, et_strbuf_text(&line), table, error);
         et_strbuf_append(text, et_strbuf_text(&line));
@@ -733,22 +706,21 @@ static int score_all(et_translation_task *task, const all_translated *all, score
 
 /* <step>.txt, of a set <step>.<name>.txt, atomically; one of the same step is replaced. */
 static int keep_translations(const et_translation_task *task, const et_scored *scored, int64_t step,
-                             const et_strbuf *text, et_arena *arena, et_error *error)
+                             const et_strbuf *text, et_error *error)
 {
     if (task->context.reader || !task->context.model_dir)
         return ET_OK;
     /* Made at the first validation, so that a run without validation has no empty folder. */
-    const char *directory =
-        et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
+    const et_path directory = et_path_of(task->context.model_dir, ET_TRANSLATION_OUTPUT);
     const char *name = scored ? scored->name : NULL;
-    const char *path = directory
-                           ? et_arena_printf(arena, "%s/%lld%s%s.txt", directory, (long long)step,
-                                             name ? "." : "", name ? name : "")
-                           : NULL;
-    if (!path || text->failed)
+    if (text->failed)
         return et_alloc_failed(error, text->length, "translations");
-    int status = et_directory_make(directory, error);
-    return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
+    int status = et_directory_make(directory.text, error);
+    return status ? status
+                  : et_file_write(et_path_print("%s/%lld%s%s.txt", directory.text, (long long)step,
+                                                name ? "." : "", name ? name : "")
+                                      .text,
+                                  et_strbuf_text(text), text->length, error);
 }
 
 /* Updates that even a small model needs, and a BLEU that few texts remain below then. */
@@ -776,13 +748,16 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT, table = ET_STRBUF_INIT;
     all_translated all = { NULL, 0 };
-    scores s = { NULL, NULL, NULL };
+    scores s = { NULL };
+    et_score_result score;
     /* An interruption leaves results half filled; the run throws them away. */
     int status = log_perplexity(results, error);
     if (!status && !(status = translate(task, aggregated_logs, &all, &arena, error)) &&
-        !(status = open_scores(&s, &task->options, error)) &&
-        !(status = score_all(task, &all, &s, &text, &table, error)))
-        status = log_scores(&s, results, error);
+        !(status = open_scores(s, &task->options, error)))
+        status = score_all(task, &all, s, &text, &table, error);
+    for (int k = 0; k < SCORES && !status; k++)
+        if (!(status = et_score_value(s[k], &score, error)))
+            et_value_set_float(results, score_names[k], score.score);
     if (!status) {
         task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
         task->best_bleu = fmax(task->best_bleu, task->bleu);
@@ -791,10 +766,9 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
     if (!status && table.length)
         et_value_set_string(results, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
     if (!status)
-        status = keep_translations(task, text_of(&all), step, &text, &arena, error);
-    et_score_free(s.bleu);
-    et_score_free(s.model_garden);
-    et_score_free(s.chrf);
+        status = keep_translations(task, text_of(&all), step, &text, error);
+    for (int k = 0; k < SCORES; k++)
+        et_score_free(s[k]);
     et_strbuf_release(&table);
     et_strbuf_release(&text);
     et_arena_release(&arena);

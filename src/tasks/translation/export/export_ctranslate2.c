@@ -38,7 +38,6 @@ typedef struct output {
     uint32_t count;
     float *room; /* for the largest matrix, turned, and for positions; owned */
     char name[192];
-    int status; /* the first that is not 0 stays */
     et_error *error;
 } output;
 
@@ -46,8 +45,8 @@ typedef struct output {
 
 static void put(output *o, const void *bytes, size_t length)
 {
-    if (!o->status && !o->counting)
-        o->status = et_file_writer_write(&o->writer, bytes, length, o->error);
+    if (!o->counting)
+        et_file_writer_put(&o->writer, bytes, length);
 }
 
 static void put_number(output *o, uint32_t value, int bytes)
@@ -290,9 +289,9 @@ static int write_bytes(output *o, const char *path)
     const uint32_t variables = o->count;
     o->counting = false;
     o->count = 0;
-    o->status = et_file_writer_open(&o->writer, path, o->error);
-    if (o->status)
-        return o->status;
+    int status = et_file_writer_open(&o->writer, path, o->error);
+    if (status)
+        return status;
     put_number(o, VERSION, 4);
     put_name(o, "TransformerSpec");
     put_number(o, REVISION, 4);
@@ -312,10 +311,7 @@ static int write_bytes(output *o, const char *path)
         }
     put_name(o, "encoder/position_encodings/encodings");
     put_name(o, "decoder/position_encodings/encodings");
-    if (!o->status)
-        return et_file_writer_commit(&o->writer, o->error);
-    et_file_writer_abandon(&o->writer);
-    return o->status;
+    return et_file_writer_end(&o->writer, ET_OK, o->error);
 }
 
 static int write_values(const char *path, const et_value *values, et_error *error)

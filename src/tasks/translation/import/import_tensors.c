@@ -414,27 +414,20 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
                          error);
 }
 
-static int write_file(unused *list, const char *path, et_error *error)
+static int make_unused(unused *list, char **bytes, size_t *length, et_error *error)
 {
     const et_safetensors_reader reader = { read_item, list };
     et_safetensors_written written;
     et_file_writer writer;
-    int status = et_safetensors_draft(&writer, &written, path, list->items, list->count, &reader,
-                                      list->metadata, error);
-    return status ? status : et_file_writer_commit(&writer, error);
-}
-
-static int make_unused(unused *list, char **bytes, size_t *length, et_error *error)
-{
     char *directory;
     int status = et_scratch_open(&directory, "etude-import", error);
     if (status)
         return status;
-    char *path = et_path_join(directory, ET_UNUSED_TENSORS);
-    status = path ? write_file(list, path, error) : et_alloc_failed(error, 0, "a path");
-    if (!status)
-        status = et_file_read(bytes, length, path, ET_UNUSED_BYTES_MAX, error);
-    et_free(path);
+    const et_path path = et_path_of(directory, ET_UNUSED_TENSORS);
+    status = et_safetensors_draft(&writer, &written, path.text, list->items, list->count, &reader,
+                                  list->metadata, error);
+    if (!status && !(status = et_file_writer_commit(&writer, error)))
+        status = et_file_read(bytes, length, path.text, ET_UNUSED_BYTES_MAX, error);
     et_scratch_close(directory);
     return status;
 }
