@@ -1,7 +1,6 @@
 /* The settings that translation/auto chooses by the number of pairs and steps; and that it keeps
  * given settings.
  */
-#include "tasks/translation/settings/recipe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,7 +13,6 @@
 #include "command/exporting.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "tasks/translation/settings/recipe.h"
 #include "tasks/translation/translation_task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,

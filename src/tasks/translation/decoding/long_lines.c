@@ -1,4 +1,4 @@
-#include "tasks/translation/decoding/long_lines.h"
+#include "tasks/translation/decoding/translator_private.h"
 
 #include <string.h>
 

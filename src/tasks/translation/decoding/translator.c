@@ -37,7 +37,6 @@
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
-#include "tasks/translation/decoding/long_lines.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/settings/translation_kind.h"
@@ -116,7 +115,7 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
         return et_fail_while(error, status, "line %zu", number);
     const size_t count = tokens->count;
     /* A sentence's part of the decoder's memory grows with its length: a book in one line would use
-     * up all memory. et_translator_translate has cut such lines (long_lines.h). */
+     * up all memory. et_translator_translate has cut such lines (long_lines.c). */
     if (count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %zu has %zu tokens, more than %d: split the line",
                        number, count, ET_TRANSLATION_SOURCE_MAX - 1);

@@ -9,7 +9,35 @@
 #include "base/arena.h"
 #include "base/text/strbuf.h"
 #include "tasks/translation/documents/document.h"
-#include "tasks/translation/documents/spans.h"
+
+/* ---- spans.c ---- */
+
+/* Parts of a text that a translation must not change: placeholders of programs, URLs, e-mail
+ * addresses and numbers. */
+
+typedef struct et_span {
+    size_t start, length;                                    /* bytes */
+    enum { ET_SPAN_TEXT, ET_SPAN_NUMBER, ET_SPAN_TAG } kind; /* tags also keep their order */
+    size_t tag;   /* number of a tag that has text of its own, from 1; 0: none */
+    bool ordered; /* a directive without a number or name, such as %s: keeps its order */
+} et_span;
+
+typedef struct et_spans {
+    et_span *items; /* [count], by position; owned */
+    size_t count, capacity;
+} et_spans;
+
+/* false: no memory. */
+bool et_spans_add(et_spans *spans, et_span span);
+void et_spans_release(et_spans *spans);
+
+/* Finds the first span of text at from or later. false: none. */
+bool et_span_find(const char *text, size_t length, size_t from, et_span *span);
+
+/* Whether text has a letter, in whatever script. */
+bool et_text_has_letter(const char *text, size_t length);
+
+/* ---- the document ---- */
 
 /* How the text of a segment is written into its document. */
 typedef enum et_escape {
@@ -217,6 +245,32 @@ bool et_md_structure(const char *text, size_t length, et_strbuf *out);
  * values that people read. Two pages with the same structure have the same bytes. false: no memory,
  * or no library. */
 bool et_html_structure(const char *text, size_t length, et_strbuf *out);
+
+/* ---- md_mask.c ---- */
+
+/* Markdown beyond CommonMark, made readable for a parser of CommonMark: a copy of the text with the
+ * same positions, in which other markup is replaced.
+ *
+ *     front matter, import of MDX, ::: of a container     blanks
+ *     :::tip A title, > [!NOTE]                           a heading
+ *     !!! note "A title", ??? note, === "A tab"           an item
+ *     : a definition, [^1]: a footnote                    the same
+ *     $x$, {{< a >}}, {% a %}, {#id .class}, [^1], :tada:   letters; in lines of their own: blanks
+ */
+
+typedef struct et_md_mask {
+    const char *original; /* [length], borrowed */
+    char *text;           /* [length], owned */
+    size_t length;
+    et_spans
+        kept; /* markup that is text in the copy, and line ends that stay; by position; owned */
+} et_md_mask;
+
+/* Copies the text and masks blocks. release in any case. false: no memory. */
+bool et_md_mask_open(et_md_mask *mask, const char *text, size_t length);
+/* Masks inline markup outside of code, by position. */
+bool et_md_mask_inline(et_md_mask *mask, const et_spans *code);
+void et_md_mask_release(et_md_mask *mask);
 
 /* ---- plural_forms.c ---- */
 

@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/spans.h"
 
 /* The entity of the character at text; NULL: none. */
 static const et_entity *entity_of(const et_document *d, const char *text, size_t length)

@@ -1,6 +1,7 @@
 /* First whole lines, whatever they are in: where code contains them, the copy is not read. Then
  * markup within lines, which must not begin in code and end after it, so code is known by then. */
-#include "tasks/translation/documents/md_mask.h"
+
+#include "tasks/translation/documents/document_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *     ~~  ~~ ~~~ ~~~~~         markup: before the first text of a block and after the last up to
  * the end of its spans it belongs to the block, else to the segment
  *
- * What CommonMark does not know is masked before (md_mask.h). The lines of a paragraph are one
+ * What CommonMark does not know is masked before (md_mask.c). The lines of a paragraph are one
  * text; a hard line break ends a segment. Code, formulas and link definitions stay; blocks of HTML
  * are read as HTML. A reference whose label is its text gets the label: [text] becomes
  * [translation][text]. */
@@ -19,7 +19,6 @@
 #include "base/files/library.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/md_mask.h"
 
 /* md_parse is md4c.parse. */
 #define CALLS(X) X(md_, parse)

@@ -1,6 +1,7 @@
 /* One pass over the text; each rule looks ahead only over its own span, so the time is linear. A
  * span of words begins where no letter or digit is before it. */
-#include "tasks/translation/documents/spans.h"
+
+#include "tasks/translation/documents/document_private.h"
 
 #include <string.h>
 

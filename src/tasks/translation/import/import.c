@@ -19,7 +19,6 @@
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/tensor_map.h"
 #include "tasks/translation/interchange/unused_tensors.h"
-#include "tasks/translation/settings/recipe.h"
 #include "tasks/translation/settings/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
