@@ -140,15 +140,6 @@ static int read_config(et_import *from, et_error *error)
     return read_search(generation ? &search : &c, &from->facts, error);
 }
 
-static int read_transformers(et_import *from, et_error *error)
-{
-    int status;
-    if ((status = read_config(from, error)) || (status = et_import_open_weights(from, error)) ||
-        (status = et_import_read_positions(from, error)))
-        return status;
-    return et_import_compare_tables(from, error);
-}
-
 /* Without slashes at its end. */
 static size_t length_of(const char *folder)
 {
@@ -202,7 +193,9 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
                          from->folder);
     from->marian = !config || from->zip;
     if (!status)
-        status = from->marian ? et_import_read_marian(from, error) : read_transformers(from, error);
+        status = from->marian ? et_import_read_marian(from, error) : read_config(from, error);
+    if (!status && !from->marian)
+        status = et_import_open_weights(from, error);
     return status ? status : et_import_read_vocabularies(from, error);
 }
 
@@ -334,8 +327,7 @@ static int make(made *m, et_import *from, et_error *error)
     if ((status = et_transformer_declare(&m->params, &model, error)) ||
         (status = et_params_materialize(m->params, false, error)))
         return status;
-    status = from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
-                          : et_import_read_tensors(from, m->params, &model, error);
+    status = et_import_read_tensors(from, m->params, &model, error);
     /* A model of Marian begins a target with zeros, and must do so when it goes out again. */
     if (!status && et_table_row_is_zero(m->params, model.target.scope, from->facts.pad))
         status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);

@@ -107,12 +107,9 @@ typedef struct et_import_reading {
 /* import_vocabulary.c */
 int et_import_read_vocabularies(et_import *from, et_error *error);
 
-/* import_tensors.c: the file; which sinusoids it has, if it says so. */
+/* import_tensors.c: the file of a folder of transformers, which sinusoids it has, and whether the
+ * tables of both sides are one. */
 int et_import_open_weights(et_import *from, et_error *error);
-int et_import_read_positions(et_import *from, et_error *error);
-
-/* Decides whether the tables of both sides are one. */
-int et_import_compare_tables(et_import *from, et_error *error);
 
 /* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.
  * *bytes: free with et_free; NULL: all tensors are used. */
@@ -122,8 +119,5 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
  * missing, is not known, or has another shape. */
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error);
-/* The same of a model of Marian. */
-int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
-                                  et_error *error);
 
 #endif

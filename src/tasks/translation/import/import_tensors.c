@@ -139,14 +139,6 @@ static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian
     return status;
 }
 
-/* A file whose name ends in ".safetensors", else one of PyTorch's. ET_EFORMAT: damaged, or another
- * file. */
-static int weights_file_open(et_weights_file **out, const char *path, et_error *error)
-{
-    et_assert(out && path);
-    return make_file(out, NULL, NULL, path, error);
-}
-
 int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
 {
     et_assert(out && npz);
@@ -565,69 +557,15 @@ static int read_output(const et_import_reading *r, const char *scope, et_error *
     return status;
 }
 
-static int read_marian_bias(const et_import_reading *r, const char *scope, et_error *error)
+static int read_marian_tables(const et_import_reading *r, et_error *error)
 {
-    et_shape shape;
-    const float *values;
-    float *bias = import_param(r, scope, "bias", &shape);
-    const int64_t count = shape.size[0] - 1;
-    int status = weights_file_need(r->file, ET_MARIAN_BIAS, et_shape_2(1, count), &values, error);
-    if (!status)
-        memcpy(bias, values, (size_t)count * sizeof *bias);
-    bias[count] = 0;
-    return status;
-}
-
-static int read_marian_tables(const et_import_reading *r, const et_foreign_model *facts,
-                              const et_transformer *model, et_error *error)
-{
-    int status;
-    if (facts->shared)
-        status = read_marian_table(r, ET_MARIAN_SHARED, model->target.scope, error);
-    else
-        status = read_marian_table(r, ET_MARIAN_OF_ENCODER, model->source.scope, error);
-    if (!status && !facts->shared)
+    const et_transformer *model = r->model;
+    const bool shared = r->facts->shared;
+    int status = shared ? read_marian_table(r, ET_MARIAN_SHARED, model->target.scope, error)
+                        : read_marian_table(r, ET_MARIAN_OF_ENCODER, model->source.scope, error);
+    if (!status && !shared)
         status = read_marian_table(r, ET_MARIAN_OF_DECODER, model->target.scope, error);
-    if (!status && !facts->tied)
-        status = read_output(r, model->output.scope, error);
-    return status ? status : read_marian_bias(r, model->output.scope, error);
-}
-
-int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
-                                  et_error *error)
-{
-    et_assert(from->weights && params && model);
-    et_import_reading r = { .file = from->weights, .params = params };
-    const et_tensor_map map = { model, params, ET_NAMES_MARIAN };
-    weights_file_limit(from->weights, (size_t)et_params_elements(params));
-    et_params_begin_change(params);
-    int status = read_marian_tables(&r, &from->facts, model, error);
-    if (!status)
-        status = et_tensor_map_each(&map, import_read_mapped, &r, error);
-    et_params_changed(params, true);
-    return status ? status : weights_file_check_seen(from->weights, error);
-}
-
-int et_import_open_weights(et_import *from, et_error *error)
-{
-    et_assert(!from->weights);
-    static const char *const others[] = { "model.safetensors.index.json",
-                                          "pytorch_model.bin.index.json", "tf_model.h5",
-                                          "flax_model.msgpack", "rust_model.ot" };
-    const bool safe = et_import_has(from, ET_ARTIFACT_WEIGHTS);
-    const char *name = safe ? ET_ARTIFACT_WEIGHTS : "pytorch_model.bin", *other = NULL;
-    const char *path = et_import_path(from, name);
-    if (!path)
-        return et_alloc_failed(error, 0, "a path");
-    for (size_t i = 0; i < sizeof others / sizeof *others && !other; i++)
-        other = et_import_has(from, others[i]) ? others[i] : NULL;
-    if (!safe && !et_import_has(from, name))
-        return et_fail(error, ET_ENOTFOUND,
-                       "%s has neither model.safetensors nor pytorch_model.bin%s%s%s", from->folder,
-                       other ? ", but " : "; download one of them", other ? other : "",
-                       other ? ", which is not supported" : "");
-    int status = et_import_check_file(from, name, error);
-    return status ? status : weights_file_open(&from->weights, path, error);
+    return status || r->facts->tied ? status : read_output(r, model->output.scope, error);
 }
 
 /* ---- tables ---- */
@@ -695,9 +633,8 @@ static int compare_tables(et_import *from, et_error *error)
     return status;
 }
 
-int et_import_compare_tables(et_import *from, et_error *error)
+static int find_shared(et_import *from, et_error *error)
 {
-    et_assert(from->weights);
     int status = compare_tables(from, error);
     et_value_set_bool(et_value_get(from->settings, "model"), "shared_embeddings",
                       from->facts.shared);
@@ -731,15 +668,19 @@ static int read_tables(et_import_reading *r, et_error *error)
     return status || facts->tied ? status : read_table(r, &all[3], error);
 }
 
-static int read_bias(et_import_reading *r, et_error *error)
+/* marian: the last token, which begins a target, is not in the file. */
+static int read_bias(const et_import_reading *r, bool marian, et_error *error)
 {
     et_shape shape;
     const float *values;
     float *bias = import_param(r, r->model->output.scope, "bias", &shape);
-    int status = weights_file_need(r->file, "final_logits_bias", et_shape_2(1, shape.size[0]),
-                                   &values, error);
+    const int64_t count = shape.size[0] - marian;
+    int status = weights_file_need(r->file, marian ? ET_MARIAN_BIAS : "final_logits_bias",
+                                   et_shape_2(1, count), &values, error);
     if (!status)
-        memcpy(bias, values, (size_t)shape.size[0] * sizeof *bias);
+        memcpy(bias, values, (size_t)count * sizeof *bias);
+    if (marian)
+        bias[count] = 0;
     return status;
 }
 
@@ -792,9 +733,8 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
 
 /* Tables of positions are in older files, where they are transformers' own, and in those that have
  * others. They are made here, so they must be sinusoids. */
-int et_import_read_positions(et_import *from, et_error *error)
+static int read_positions(et_import *from, et_error *error)
 {
-    et_assert(from->weights);
     et_value *model = et_value_get(from->settings, "model");
     const int64_t width = et_value_get(model, "embedding_width")->integer;
     const char *kind = NULL;
@@ -808,6 +748,32 @@ int et_import_read_positions(et_import *from, et_error *error)
 
 /* ---- all ---- */
 
+int et_import_open_weights(et_import *from, et_error *error)
+{
+    et_assert(!from->weights);
+    static const char *const others[] = { "model.safetensors.index.json",
+                                          "pytorch_model.bin.index.json", "tf_model.h5",
+                                          "flax_model.msgpack", "rust_model.ot" };
+    const bool safe = et_import_has(from, ET_ARTIFACT_WEIGHTS);
+    const char *name = safe ? ET_ARTIFACT_WEIGHTS : "pytorch_model.bin", *other = NULL;
+    const char *path = et_import_path(from, name);
+    if (!path)
+        return et_alloc_failed(error, 0, "a path");
+    for (size_t i = 0; i < sizeof others / sizeof *others && !other; i++)
+        other = et_import_has(from, others[i]) ? others[i] : NULL;
+    if (!safe && !et_import_has(from, name))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s has neither model.safetensors nor pytorch_model.bin%s%s%s", from->folder,
+                       other ? ", but " : "; download one of them", other ? other : "",
+                       other ? ", which is not supported" : "");
+    int status;
+    if ((status = et_import_check_file(from, name, error)) ||
+        (status = make_file(&from->weights, NULL, NULL, path, error)) ||
+        (status = read_positions(from, error)))
+        return status;
+    return find_shared(from, error);
+}
+
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error)
 {
@@ -815,11 +781,12 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
     et_import_reading r = {
         .file = from->weights, .facts = &from->facts, .params = params, .model = model
     };
-    const et_tensor_map map = { model, params, ET_NAMES_TRANSFORMERS };
+    const et_tensor_map map = { model, params,
+                                from->marian ? ET_NAMES_MARIAN : ET_NAMES_TRANSFORMERS };
     weights_file_limit(from->weights, (size_t)et_params_elements(params));
     et_params_begin_change(params);
-    int status = read_tables(&r, error);
-    if (!status && !(status = read_bias(&r, error)))
+    int status = from->marian ? read_marian_tables(&r, error) : read_tables(&r, error);
+    if (!status && !(status = read_bias(&r, from->marian, error)))
         status = et_tensor_map_each(&map, import_read_mapped, &r, error);
     et_params_changed(params, true);
     return status ? status : weights_file_check_seen(from->weights, error);
