@@ -154,7 +154,7 @@ static int cut(cutting *c, const char *text, size_t length, et_error *error)
     return status;
 }
 
-/* ---- opening ---- */
+/* ---- reading ---- */
 
 static int64_t number_of(const et_glossary *g, const char *text)
 {
@@ -449,6 +449,8 @@ int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *
     release_cutting(&c);
     return status;
 }
+
+/* ---- terms of a translator ---- */
 
 /* Terms of a glossary: what they are for a line, and whether its translation has them. Lines with
  * terms have a decoder of their own, whose beam has room for hypotheses with and without them.

@@ -404,6 +404,8 @@ void et_translator_free_results(char **results, size_t count)
     }
 }
 
+/* ---- several results ---- */
+
 /* Several results of a line or of an embedded source, and scores of given targets. All results of a
  * call are in one arena: sentences, the decoder's results, texts.
  *

@@ -1,6 +1,6 @@
-/* The translator, for its own files: translator_model.c (reading, ensembles), translator.c
- * (opening, best results), hypotheses.c (several results, given targets, embedded sources),
- * export.c. */
+/* The translator, for its own files: translator_model.c (opening, ensembles), translator_decoder.c
+ * (its decoder by the options), translator.c (best results, several results, given targets,
+ * embedded sources), glossary.c (terms), and the exports. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 

@@ -1,4 +1,5 @@
-/* Text as a document writes it, and the count of what stays as it is. */
+/* Text as a document writes it: escapes, entities, marks of keys, and the count of what stays as it
+ * is. */
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>

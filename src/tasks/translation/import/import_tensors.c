@@ -1,4 +1,5 @@
-/* Weights by the names that transformers gives them (interchange/tensor_map.h).
+/* Files of weights, and their tensors by the names that transformers and Marian give them
+ * (interchange/tensor_map.h).
  *
  * Every tensor of the file is used, or compared with one that is used (copies of a shared table,
  * the sinusoids), or refused. */
