@@ -9,8 +9,11 @@
  *
  * prints "[Epoch 3/10, Step 400, ETA 1m 2s] valid time: 0.5s; loss: 0.25".
  *
- * et_humanize_duration prints seconds so; et_summarize_variables prints the table of variables of
+ * The same texts without a loop: a duration, and the table of variables of
  * et_loop_print_training_summary for any variables.
+ *
+ *     et_humanize_duration(62, false, text);                                  "1m 2s"
+ *     if (et_summarize_variables(variables, 1, NULL, NULL, NULL, &error)) ...
  *
  * Metrics go to the statistics of the epoch and, during a step, also to those of the steps.
  * Printing resets the printed statistics: a print every five epochs shows five epochs. Checkpoints
