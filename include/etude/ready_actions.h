@@ -8,8 +8,7 @@
  *     if (et_export_now(&save_it, step, &path, &error)) ...        without a run
  *     et_conditional_init(&when_best, "export_best", et_new_best_holds, new_best,
  *                         (et_action *[]){ &save_it.action }, 1);
- *     if (et_periodic_init(&every, "export_10", 10, (et_action *[]){ &save_it.action }, 1,
- *                          &error)) ...
+ *     if (et_periodic_init(&every, "at_10", 10, (et_action *[]){ &save_it.action }, 1, &error)) ...
  *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
  *
  *     if (et_persisted_value_open(&kept, logs, "runs/a/logs.json", false, &error) ||
