@@ -57,10 +57,11 @@ static int layout_init(et_optim_layout *layout, const et_group *group, et_error 
         if (!range || begin >= range->end) {
             packed += range ? range->end - range->begin : 0;
             range = ranges;
-            while (begin < range->begin || begin >= range->end)
+            while (range < ranges + layout->range_count &&
+                   (begin < range->begin || begin >= range->end))
                 range++;
         }
-        et_assert(range - ranges < layout->range_count);
+        et_assert(range < ranges + layout->range_count);
         layout->tensors[layout->tensor_count++] =
             (et_optim_tensor){ .param = param,
                                .begin = begin,
