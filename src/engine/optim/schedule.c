@@ -124,7 +124,7 @@ static double constant_rate(const et_schedule *self, double step)
     return self->options.constant.learning_rate;
 }
 
-/* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
+/* Numbers as texts: fields know lists of strings only, and read_values reads them. */
 static const et_field stepwise_fields[] = {
     ET_FIELD_STRINGS(et_schedule_stepwise, boundaries,
                      "ascending steps or epochs (2ep): the last step of each value except the "
@@ -471,14 +471,15 @@ static const et_field rate_fields[] = {
 };
 const et_fields et_rate_fields = { "learning_rate", rate_fields };
 
-/* ORDER learning_rate.type, by designator. peak: the setting that is the highest rate; other: a row
- * of the same table that is checked before a peak is set. */
+/* Of the row `other` to the peak. */
 typedef enum relation {
     ABOVE, /* peak must not be below it */
     GROWS, /* it is a factor: above 1 there is no peak */
     RISES, /* it is an exponent of the step: above 0 there is no peak */
 } relation;
 
+/* ORDER learning_rate.type, by designator. peak: the setting that is the highest rate; other: a row
+ * of the same table that is checked before a peak is set. */
 static const struct et_schedule_class {
     int (*init)(et_schedule *self, et_error *error); /* NULL: the rows say it all */
     double (*rate)(const et_schedule *self, double step);
