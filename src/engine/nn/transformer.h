@@ -68,7 +68,7 @@ typedef struct et_transformer {
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
-/* Inputs of the whole model, int32 but for embedded rows, by the names of engine/nn/transformer.h:
+/* Inputs of the whole model, int32 but for embedded rows, by the names at the end of this file:
  * ids and positions of the source [source_budget], of the target [target_budget]; offsets of both
  * [segment_count + 1]. Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
@@ -130,8 +130,8 @@ typedef struct et_transformer_step {
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step, et_node **token);
 
-/* Names for sentence pairs: fields of their batches (data/text/pairs.h), and inputs of models
- * (engine/nn/transformer.h), which are bound by these names. */
+/* Names for sentence pairs: fields of their batches (data/text/pairs.h), and inputs of models,
+ * which are bound by these names. */
 
 #define ET_PAIR_NAME_SOURCE_IDS       "source_ids"
 #define ET_PAIR_NAME_SOURCE_EMBEDDED  "source_embedded" /* float32 rows in place of the ids */

@@ -1,4 +1,4 @@
-/* C = A B by outer products of columns of A and rows of B (float_product.h).
+/* C = A B by outer products of columns of A and rows of B (arguments.h).
  *
  *   C[i, j] = sum over l of A[i, l] B[l, j]
  *
@@ -73,7 +73,7 @@ typedef struct product_kind {
     bool pairs;  /* units are of two bfloat16 */
 } product_kind;
 
-/* Sums to C, in the order that float_product.h says. What most blocks do, adding to C, has no
+/* Sums to C, in the order that arguments.h says. What most blocks do, adding to C, has no
  * branch at each sum. */
 ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
                               vf sum[][PRODUCT_VECTORS], const product_kind kind)

@@ -1,5 +1,5 @@
 /* C[i, j] = relu(C[i, j] + sum over l of A[i, l] B[l, j] + bias[j]), where relu, C and bias are
- * optional: computed by the definition, with strides, in double and rounded once (float_product.h).
+ * optional: computed by the definition, with strides, in double and rounded once (arguments.h).
  * The fast kernels sum in float32, so their error may be about k 2^-24 times the sum of |A B|.
  * `ahead` and `room` only affect time and are not read. */
 #include "base/dtype.h"
