@@ -6,7 +6,7 @@
  * Several optimizers may share a store, each with its own group (a GAN's two). Expressions in the
  * options choose the parameters that decay.
  *
- * The first comment of each rule's file has its formula. */
+ * Each rule's formula is above its table (rules/). */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIMIZER_H
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_H
 
