@@ -2,7 +2,7 @@
  * is a header if no cell of it is a number and there are numbers below one of them, or if no cell
  * of it occurs again, in its row or below. With a schema it is a header if half of the cells, or of
  * the fields, are names of fields, or if one is and no cell is a number; readers of training data
- * use this rule too (columns.h). */
+ * use this rule too (rows.h). */
 #include "data/table/analysis/analyze_private.h"
 
 #include <string.h>
