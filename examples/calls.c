@@ -62,10 +62,10 @@ static int attach(et_standard_trainer *self, et_state *state, et_error *error)
     return status ? status : et_state_add_optimizer(state, "optimizer", l.optimizer, error);
 }
 
-static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(l.pass[0], batch, 1, (uint64_t)self->trainer.step, error);
     if (!status)
@@ -76,11 +76,11 @@ static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *er
     return status;
 }
 
-static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                      et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(l.pass[1], batch, 0, 0, error);
     if (!status) {

@@ -88,10 +88,10 @@ static int attach(et_standard_trainer *self, et_state *state, et_error *error)
            et_state_add_optimizer(state, "optimizer", m.optimizer, error);
 }
 
-static int run(et_pass *pass, et_cursor *cursor, et_error *error)
+static int run(et_pass *pass, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(pass, batch, 0, 0, error); /* nothing is drawn */
     if (status)
@@ -102,14 +102,14 @@ static int run(et_pass *pass, et_cursor *cursor, et_error *error)
     return ET_OK;
 }
 
-static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     (void)self;
     int status = run(m.pass[0], cursor, error);
     return status ? status : et_optimizer_update(m.optimizer, m.pass[0], NULL, error);
 }
 
-static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                      et_error *error)
 {
     (void)self, (void)outputs;

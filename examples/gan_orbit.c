@@ -84,10 +84,10 @@ static int attach(et_standard_trainer *self, et_state *state, et_error *error)
            et_state_add_optimizer(state, "optimizer/g", g.optimizer[G], error);
 }
 
-static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     for (int i = D; i <= G && !status; i++) {
         status = et_pass_run(g.pass[i], batch, 1, (uint64_t)self->trainer.step, error);
         if (!status) /* the driver acts on ET_EDIVERGED */
@@ -105,11 +105,11 @@ static int train_loop_end(et_standard_trainer *self, et_value *logs, et_error *e
     return ET_OK;
 }
 
-static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                      et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(g.pass[2], batch, 0, 0, error);
     const float(*fake)[2] = status ? NULL : et_pass_output(g.pass[2], "fake").data;

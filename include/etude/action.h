@@ -4,7 +4,7 @@
  * has actions for common needs.
  *
  *     static int64_t noon(const et_action *self, int64_t step) { return (step / 1000 + 1) * 1000; }
- *     static int ring(et_action *self, const et_moment *now, et_error *error) { ... }
+ *     static int ring(et_action *self, const et_action_context *now, et_error *error) { ... }
  *     static const et_action_class bell_class = { "bell", noon, ring };
  */
 #ifndef ETUDE_ACTION_H
@@ -21,7 +21,7 @@
 typedef struct et_action et_action;
 
 /* What an action receives, and how it asks for a stop. */
-typedef struct et_moment {
+typedef struct et_action_context {
     int64_t step;         /* steps done */
     bool end;             /* true: this is the last step of the run */
     const et_value *logs; /* values of the evaluation at this step; for a train action
@@ -29,7 +29,7 @@ typedef struct et_moment {
     bool *stop; /* set to true to end the run as finished (with outer_loop.h: to end the current
                    call). The other due actions still run */
     int rank;   /* rank of this process. Every rank calls the action; only rank 0 may write files */
-} et_moment;
+} et_action_context;
 
 typedef struct et_action_class {
     const char *name; /* stored in checkpoints to resume with the right action; unique in a run, and
@@ -41,7 +41,7 @@ typedef struct et_action_class {
     int64_t (*due)(const et_action *self, int64_t step);
     /* Does all of its work, or nothing and returns ET_EINTERRUPTED. After ET_EINTERRUPTED the
      * controller calls the action again when the run resumes. */
-    int (*act)(et_action *self, const et_moment *now, et_error *error);
+    int (*act)(et_action *self, const et_action_context *now, et_error *error);
 } et_action_class;
 
 struct et_action {

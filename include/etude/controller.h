@@ -82,7 +82,7 @@ typedef struct et_recovery_condition {
     int64_t recover_counter; /* how often the condition has held; no state contains it */
 } et_recovery_condition;
 
-ET_API int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,
-                                       et_error *error);
+ET_API int et_recovery_condition_holds(void *recovery_condition, const et_action_context *now,
+                                       bool *holds, et_error *error);
 
 #endif

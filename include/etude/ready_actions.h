@@ -32,7 +32,8 @@
 
 /* ---- conditions ---- */
 
-typedef int et_condition_fn(void *payload, const et_moment *now, bool *holds, et_error *error);
+typedef int et_condition_fn(void *payload, const et_action_context *now, bool *holds,
+                            et_error *error);
 
 typedef struct et_conditional {
     et_action action;
@@ -106,7 +107,8 @@ ET_API double et_new_best_value(const et_new_best *self);
 /* commit as a condition, as in Orbit. It commits before the actions run, so a best whose export
  * fails or is interrupted is not exported again. Payload: the et_new_best. Only rank 0 writes the
  * file. */
-ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, et_error *error);
+ET_API int et_new_best_holds(void *new_best, const et_action_context *now, bool *holds,
+                             et_error *error);
 
 /* ---- exports ---- */
 

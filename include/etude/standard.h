@@ -2,10 +2,10 @@
  * class gives the work of a step; loops, positions in the data and ends are handled for it.
  *
  *     typedef struct adder { et_standard_trainer standard; double sum; } adder;
- *     static int add(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+ *     static int add(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
  *     {
  *         const et_batch *batch;
- *         int status = et_cursor_next(cursor, NULL, &batch, error);
+ *         int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
  *         if (!status)
  *             ((adder *)self)->sum += *(const float *)batch->data[0];
  *         return status;
@@ -44,7 +44,7 @@ struct et_source_tree {
     int count;
 };
 
-typedef struct et_cursor et_cursor;
+typedef struct et_source_tree_cursor et_source_tree_cursor;
 
 /* No more data. Not an error, and never shown. A step must return it unchanged; the step then does
  * not count. */
@@ -53,8 +53,8 @@ typedef struct et_cursor et_cursor;
 /* Returns the next batch of the source at a path of names, "pairs/source"; NULL: the data set is
  * one source. Borrowed until the next batch of this source. ET_CURSOR_ENDED; ET_EUSAGE: no such
  * path. */
-ET_API int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch,
-                          et_error *error);
+ET_API int et_source_tree_cursor_next(et_source_tree_cursor *cursor, const char *path,
+                                      const et_batch **batch, et_error *error);
 
 /* ---- training ---- */
 
@@ -69,7 +69,7 @@ typedef struct et_standard_trainer_class {
     int (*start)(et_standard_trainer *self, et_error *error);
     /* An inner loop begins, before data are read: reset metrics here. */
     int (*train_loop_begin)(et_standard_trainer *self, et_error *error);
-    int (*train_step)(et_standard_trainer *self, et_cursor *cursor, et_error *error);
+    int (*train_step)(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error);
     /* Adds results of the loop to logs; they may be nested. */
     int (*train_loop_end)(et_standard_trainer *self, et_value *logs, et_error *error);
 } et_standard_trainer_class;
@@ -110,7 +110,7 @@ typedef struct et_standard_evaluator_class {
     int (*attach)(et_standard_evaluator *self, et_state *state, et_error *error);
     /* Called before data are read. */
     int (*eval_begin)(et_standard_evaluator *self, void **state, et_error *error);
-    int (*eval_step)(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+    int (*eval_step)(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                      et_error *error);
     int (*eval_reduce)(et_standard_evaluator *self, void **state, void *outputs, et_error *error);
     /* logs NULL: the evaluation was interrupted or has failed. */

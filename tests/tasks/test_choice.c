@@ -10,37 +10,37 @@
 #include <math.h>
 #include <string.h>
 
-#include "tasks/translation/decoding/choice.h"
+#include "tasks/translation/decoding/sampling.h"
 
 enum { TOKENS = 6 };
 
 /* Probabilities 0.4, 0.3, 0.15, 0.1, 0.05 and 0, in another order. */
 static const double probability[TOKENS] = { 0.1, 0.4, 0, 0.3, 0.05, 0.15 };
 
-static void open_choice(et_choice *choice, const et_choice_options *options)
+static void open_choice(et_sampling *choice, const et_sampling_options *options)
 {
     et_error error = ET_ERROR_INIT;
     float logits[TOKENS];
-    assert_int_equal(et_choice_init(choice, options, TOKENS, &error), ET_OK);
+    assert_int_equal(et_sampling_init(choice, options, TOKENS, &error), ET_OK);
     for (int i = 0; i < TOKENS; i++)
         logits[i] = (float)(probability[i] > 0 ? log(probability[i]) + 3 : -1e9);
-    et_choice_read(choice, (const float *[]){ logits }, (et_choice_position){ 0, 0, 0 });
+    et_sampling_read(choice, (const float *[]){ logits }, (et_sampling_position){ 0, 0, 0 });
 }
 
 static void test_choice__log_softmax(void **state)
 {
     (void)state;
-    et_choice choice;
+    et_sampling choice;
     float log_p[4];
     int32_t token[4];
-    open_choice(&choice, &(et_choice_options){ 0 });
+    open_choice(&choice, &(et_sampling_options){ 0 });
     for (int i = 0; i < TOKENS; i++)
         assert_true(fabs(exp((double)choice.log_p[i]) - probability[i]) < 1e-6);
-    et_choice_best(&choice, 4, log_p, token);
+    et_sampling_best(&choice, 4, log_p, token);
     assert_memory_equal(token, ((const int32_t[]){ 1, 3, 5, 0 }), sizeof token);
     for (int i = 0; i < 4; i++)
         assert_true(log_p[i] == choice.log_p[token[i]]);
-    et_choice_release(&choice);
+    et_sampling_release(&choice);
 }
 
 /* Which tokens filters leave, and how often each is drawn. */
@@ -49,7 +49,7 @@ static void test_choice__filters(void **state)
     (void)state;
     enum { DRAWS = 20000 };
     static const struct {
-        et_choice_options options;
+        et_sampling_options options;
         double expected[TOKENS];
     } cases[] = {
         { { .sampling = true }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
@@ -72,10 +72,10 @@ static void test_choice__filters(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int drawn[TOKENS] = { 0 };
-        et_choice choice;
+        et_sampling choice;
         open_choice(&choice, &cases[i].options);
         for (int k = 0; k < DRAWS; k++)
-            drawn[et_choice_draw(&choice, (et_choice_position){ (uint64_t)k, 3, 1 })]++;
+            drawn[et_sampling_draw(&choice, (et_sampling_position){ (uint64_t)k, 3, 1 })]++;
         for (int k = 0; k < TOKENS; k++) {
             double share = (double)drawn[k] / DRAWS;
             if (fabs(share - cases[i].expected[k]) > 0.015 ||
@@ -83,7 +83,7 @@ static void test_choice__filters(void **state)
                 fail_msg("case %zu, token %d: %g drawn, %g expected", i, k, share,
                          cases[i].expected[k]);
         }
-        et_choice_release(&choice);
+        et_sampling_release(&choice);
     }
 }
 
@@ -91,22 +91,22 @@ static void test_choice__filters(void **state)
 static void test_choice__random_numbers_have_a_position(void **state)
 {
     (void)state;
-    const et_choice_position places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
+    const et_sampling_position places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
     enum { PLACES = 4 };
     float noise[PLACES + 1][TOKENS], logits[TOKENS] = { 0 };
     et_error error = ET_ERROR_INIT;
     for (int i = 0; i <= PLACES; i++) {
-        et_choice choice;
-        et_choice_options options = { .noise = 1, .seed = i == PLACES ? 8 : 7 };
-        assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
-        et_choice_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
+        et_sampling choice;
+        et_sampling_options options = { .noise = 1, .seed = i == PLACES ? 8 : 7 };
+        assert_int_equal(et_sampling_init(&choice, &options, TOKENS, &error), ET_OK);
+        et_sampling_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
         memcpy(noise[i], choice.log_p, sizeof noise[i]);
-        et_choice_read(&choice, (const float *[]){ logits }, places[1]);
-        et_choice_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
+        et_sampling_read(&choice, (const float *[]){ logits }, places[1]);
+        et_sampling_read(&choice, (const float *[]){ logits }, places[i % PLACES]);
         assert_memory_equal(noise[i], choice.log_p, sizeof noise[i]);
         for (int k = 0; k < i; k++)
             assert_memory_not_equal(noise[k], noise[i], sizeof noise[i]);
-        et_choice_release(&choice);
+        et_sampling_release(&choice);
     }
 }
 
@@ -121,22 +121,22 @@ static void test_choice__noise_is_gumbels(void **state)
         double weight[TOKENS], sum = 0;
         float logits[TOKENS], log_p;
         int32_t token;
-        et_choice choice;
-        open_choice(&choice, &(et_choice_options){ .noise = noise, .seed = 5 });
+        et_sampling choice;
+        open_choice(&choice, &(et_sampling_options){ .noise = noise, .seed = 5 });
         for (int i = 0; i < TOKENS; i++) {
             logits[i] = (float)(probability[i] > 0 ? log(probability[i]) : -1e9);
             weight[i] = pow(probability[i], 1. / noise);
             sum += weight[i];
         }
         for (int k = 0; k < DRAWS; k++) {
-            et_choice_read(&choice, (const float *[]){ logits },
-                           (et_choice_position){ (uint64_t)k, 1, 0 });
-            et_choice_best(&choice, 1, &log_p, &token);
+            et_sampling_read(&choice, (const float *[]){ logits },
+                             (et_sampling_position){ (uint64_t)k, 1, 0 });
+            et_sampling_best(&choice, 1, &log_p, &token);
             drawn[token]++;
         }
         for (int i = 0; i < TOKENS; i++)
             assert_true(fabs((double)drawn[i] / DRAWS - weight[i] / sum) < 0.015);
-        et_choice_release(&choice);
+        et_sampling_release(&choice);
     }
 }
 
@@ -146,24 +146,24 @@ static void test_choice__never(void **state)
     const float logits[5] = { 1, 9, 2, 3, 0.5f };
     const int32_t never[] = { 1, 3 };
     const double sum = exp(1.0) + exp(2.0) + exp(0.5);
-    et_choice choice;
-    et_choice_options options = { .never = never, .never_count = 2 };
+    et_sampling choice;
+    et_sampling_options options = { .never = never, .never_count = 2 };
     (void)state;
-    assert_true(et_choice_reads_logits(&options));
-    assert_int_equal(et_choice_init(&choice, &options, 5, NULL), ET_OK);
+    assert_true(et_sampling_reads_logits(&options));
+    assert_int_equal(et_sampling_init(&choice, &options, 5, NULL), ET_OK);
     for (int position = 0; position < 2; position++) {
         float log_p[3];
         int32_t token[3];
-        assert_true(et_choice_read(&choice, (const float *[]){ logits },
-                                   (et_choice_position){ 0, position, 0 }));
-        et_choice_best(&choice, 3, log_p, token);
+        assert_true(et_sampling_read(&choice, (const float *[]){ logits },
+                                     (et_sampling_position){ 0, position, 0 }));
+        et_sampling_best(&choice, 3, log_p, token);
         assert_int_equal(token[0], 2);
         assert_int_equal(token[1], 0);
         assert_int_equal(token[2], 4);
         for (int i = 0; i < 3; i++)
             assert_true(fabs(log_p[i] - ((double)logits[token[i]] - log(sum))) < 1e-6);
     }
-    et_choice_release(&choice);
+    et_sampling_release(&choice);
 }
 
 /* At the first position other tokens have minus infinity, and allowed ones the log p that they have
@@ -174,24 +174,24 @@ static void test_choice__first(void **state)
     const int32_t first[] = { 0, 4 };
     float logits[TOKENS] = { 0 };
     et_error error = ET_ERROR_INIT;
-    et_choice choice;
-    et_choice_options options = { .sampling = true, .first = first, .first_count = 2 };
-    assert_true(et_choice_reads_logits(&options));
-    assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
-    et_choice_read(&choice, (const float *[]){ logits }, (et_choice_position){ 0, 0, 0 });
+    et_sampling choice;
+    et_sampling_options options = { .sampling = true, .first = first, .first_count = 2 };
+    assert_true(et_sampling_reads_logits(&options));
+    assert_int_equal(et_sampling_init(&choice, &options, TOKENS, &error), ET_OK);
+    et_sampling_read(&choice, (const float *[]){ logits }, (et_sampling_position){ 0, 0, 0 });
     for (int i = 0; i < TOKENS; i++)
         if (i == 0 || i == 4)
             assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
         else
             assert_true(isinf(choice.log_p[i]) && choice.log_p[i] < 0);
     for (uint64_t k = 0; k < 100; k++) {
-        int32_t token = et_choice_draw(&choice, (et_choice_position){ k, 0, 0 });
+        int32_t token = et_sampling_draw(&choice, (et_sampling_position){ k, 0, 0 });
         assert_true(token == 0 || token == 4);
     }
-    et_choice_read(&choice, (const float *[]){ logits }, (et_choice_position){ 0, 1, 0 });
+    et_sampling_read(&choice, (const float *[]){ logits }, (et_sampling_position){ 0, 1, 0 });
     for (int i = 0; i < TOKENS; i++)
         assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
-    et_choice_release(&choice);
+    et_sampling_release(&choice);
 }
 
 /* A row of some tokens, in ascending order, is the row of all in which the others cannot come:
@@ -200,7 +200,7 @@ static void test_choice__listed(void **state)
 {
     (void)state;
     static const int32_t words[] = { 1, 3, 5 }, others[] = { 0, 2, 4 }, first[] = { 3, 5 };
-    static const et_choice_options ways[] = {
+    static const et_sampling_options ways[] = {
         { 0 },
         { .noise = 0.5, .seed = 4 },
         { .sampling = true, .seed = 2, .top_k = 2 },
@@ -208,34 +208,34 @@ static void test_choice__listed(void **state)
     };
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         et_error error = ET_ERROR_INIT;
-        et_choice all, some;
-        et_choice_options without = ways[w];
+        et_sampling all, some;
+        et_sampling_options without = ways[w];
         float logits[TOKENS], listed[3], log_p[2][2];
         int32_t token[2][2];
         without.never = others;
         without.never_count = 3;
-        assert_int_equal(et_choice_init(&all, &without, TOKENS, &error), ET_OK);
-        assert_int_equal(et_choice_init(&some, &ways[w], TOKENS, &error), ET_OK);
-        et_choice_set_words(&some, words, 3);
+        assert_int_equal(et_sampling_init(&all, &without, TOKENS, &error), ET_OK);
+        assert_int_equal(et_sampling_init(&some, &ways[w], TOKENS, &error), ET_OK);
+        et_sampling_set_words(&some, words, 3);
         for (int i = 0; i < TOKENS; i++)
             logits[i] = (float)i / 3;
         for (int i = 0; i < 3; i++)
             listed[i] = logits[words[i]];
         for (int position = 0; position < 5; position++) {
-            const et_choice_position here = { 7, position, 1 };
-            assert_true(et_choice_read(&all, (const float *[]){ logits }, here));
-            assert_true(et_choice_read(&some, (const float *[]){ listed }, here));
-            et_choice_best(&all, 2, log_p[0], token[0]);
-            et_choice_best(&some, 2, log_p[1], token[1]);
+            const et_sampling_position here = { 7, position, 1 };
+            assert_true(et_sampling_read(&all, (const float *[]){ logits }, here));
+            assert_true(et_sampling_read(&some, (const float *[]){ listed }, here));
+            et_sampling_best(&all, 2, log_p[0], token[0]);
+            et_sampling_best(&some, 2, log_p[1], token[1]);
             assert_memory_equal(token[0], token[1], sizeof token[0]);
             assert_memory_equal(log_p[0], log_p[1], sizeof log_p[0]);
             for (int32_t t = 0; t < TOKENS; t++)
-                assert_true(et_choice_log_p(&all, t) == et_choice_log_p(&some, t));
+                assert_true(et_sampling_log_p(&all, t) == et_sampling_log_p(&some, t));
             if (ways[w].sampling)
-                assert_int_equal(et_choice_draw(&all, here), et_choice_draw(&some, here));
+                assert_int_equal(et_sampling_draw(&all, here), et_sampling_draw(&some, here));
         }
-        et_choice_release(&all);
-        et_choice_release(&some);
+        et_sampling_release(&all);
+        et_sampling_release(&some);
     }
 }
 

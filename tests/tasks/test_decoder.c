@@ -34,11 +34,11 @@ typedef struct fixture {
     et_dtype act;
     bool int8;
     double alpha;
-    int64_t max_length;       /* 0: source + 6 */
-    double length_factor;     /* 0: not used */
-    et_choice_options choice; /* how tokens are chosen */
-    int results;              /* of a sentence; 0: 1 */
-    et_lexicon *lexicon;      /* NULL: all tokens */
+    int64_t max_length;         /* 0: source + 6 */
+    double length_factor;       /* 0: not used */
+    et_sampling_options choice; /* how tokens are chosen */
+    int results;                /* of a sentence; 0: 1 */
+    et_lexicon *lexicon;        /* NULL: all tokens */
 } fixture;
 
 static et_transformer small_model(bool norm_first, bool ssru)
@@ -73,7 +73,7 @@ static void open_fixture_of(fixture *f, bool norm_first, bool ssru, et_dtype act
     f->alpha = 0.6;
     f->max_length = 0;
     f->length_factor = 0;
-    f->choice = (et_choice_options){ 0 };
+    f->choice = (et_sampling_options){ 0 };
     f->results = 0;
     f->lexicon = NULL;
     assert_int_equal(et_params_new(&f->params, &error), ET_OK);
@@ -206,7 +206,7 @@ typedef struct way {
     et_dtype act;
     bool int8;
     int beam, results;
-    et_choice_options choice;
+    et_sampling_options choice;
     bool ssru, listed;
 } way;
 
@@ -421,7 +421,7 @@ static void test_decoder__not_finite(void **state)
         open_way(&f, w);
         et_decoder_options options = {
             .beam = { .size = w->beam, .alpha = 0.6, .eos = EOS, .results = w->results },
-            .choice = forced ? (et_choice_options){ 0 } : w->choice,
+            .choice = forced ? (et_sampling_options){ 0 } : w->choice,
             .forced = forced,
             .max_length = forced ? 2 : 0,
             .extra_length = 6,
@@ -478,7 +478,7 @@ static void test_decoder__logits_agree(void **state)
     decode(&f, 4, 8, 0, 1, &likeliest);
     for (int i = 0; i < TOKENS; i++)
         any[i] = i;
-    f.choice = (et_choice_options){ .first = any, .first_count = TOKENS };
+    f.choice = (et_sampling_options){ .first = any, .first_count = TOKENS };
     decode(&f, 4, 8, 0, 1, &all);
     for (int s = 0; s < SENTENCES; s++) {
         assert_int_equal(likeliest.count[s], all.count[s]);
@@ -538,7 +538,7 @@ static void test_decoder__first(void **state)
     fixture f;
     static outcome out;
     open_fixture(&f, true, ET_F32, false);
-    f.choice = (et_choice_options){ .first = first, .first_count = 1 };
+    f.choice = (et_sampling_options){ .first = first, .first_count = 1 };
     f.max_length = 6;
     decode(&f, 4, 8, 0, 1, &out);
     for (int s = 0; s < SENTENCES; s++)
@@ -558,13 +558,14 @@ static void test_decoder__samples(void **state)
     int differ = 0, checked = 0;
     open_fixture(&f, true, ET_F32, false);
     decode(&f, 1, 8, 0, 1, &greedy);
-    f.choice = (et_choice_options){ .sampling = true, .top_k = 1 };
+    f.choice = (et_sampling_options){ .sampling = true, .top_k = 1 };
     decode(&f, 1, 8, 0, 1, &one);
     for (int s = 0; s < SENTENCES; s++) {
         assert_int_equal(greedy.count[s], one.count[s]);
         assert_memory_equal(greedy.ids[s], one.ids[s], (size_t)one.count[s] * sizeof(int32_t));
     }
-    f.choice = (et_choice_options){ .sampling = true, .seed = 1, .top_p = 0.9, .temperature = 1.5 };
+    f.choice =
+        (et_sampling_options){ .sampling = true, .seed = 1, .top_p = 0.9, .temperature = 1.5 };
     f.results = 3;
     decode(&f, 3, 8, 0, 1, &one);
     f.choice.seed = 2;

@@ -104,7 +104,7 @@ typedef struct way {
     bool longer;
     et_dtype act[3];
     bool int8[3];
-    et_choice_options choice;
+    et_sampling_options choice;
 } way;
 
 typedef struct outcome {

@@ -123,11 +123,11 @@ static inline int attach(et_standard_trainer *self, et_state *state, et_error *e
     return status ? status : et_state_add_optimizer(state, "optimizer", m->optimizer, error);
 }
 
-static inline int step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static inline int step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     model *m = &((stepper *)(void *)self)->m;
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     return status ? status : model_update(m, batch, self->trainer.step, error);
 }
 

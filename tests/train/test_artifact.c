@@ -51,7 +51,7 @@ static et_params *make_params(bool drawn)
 
 static int export_to(const char *path, et_params *params, const char *precision, et_error *error)
 {
-    static const et_artifact_text texts[] = { { "params.yaml", text, sizeof text - 1 },
+    static const et_artifact_file texts[] = { { "params.yaml", text, sizeof text - 1 },
                                               { "vocabulary.model", bytes, sizeof bytes },
                                               { "empty", "", 0 } };
     const et_artifact_content model = {
@@ -114,7 +114,7 @@ static void test_artifact__unpack(void **state)
     et_free(whole("unpacked/empty", &length));
     assert_int_equal(length, 0);
     for (size_t i = 0; i < COUNT(bad); i++) {
-        const et_artifact_text texts[] = { { bad[i], text, sizeof text - 1 } };
+        const et_artifact_file texts[] = { { bad[i], text, sizeof text - 1 } };
         const et_artifact_content model = {
             .texts = texts, .count = 1, .params = params, .step = 12
         };

@@ -102,7 +102,7 @@ static void test_checkpoint_exports__follow(void **state)
         snprintf(base, sizeof base, "%s-%d/out", in(state, "exports"), below);
         assert_ok(et_exports_open(&e, base, 1, &options, error));
         et_checkpoint_export_init(&action, "export", e, run, settings);
-        const et_moment now = { .step = 2 };
+        const et_action_context now = { .step = 2 };
         assert_ok(action.action.class->act(&action.action, &now, error)); /* no run yet */
         assert_string_equal(names_of(e), "");
         train(run, 2);

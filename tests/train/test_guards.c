@@ -284,7 +284,7 @@ static int step_nowhere(et_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static int act_nowhere(et_action *self, const et_moment *now, et_error *error)
+static int act_nowhere(et_action *self, const et_action_context *now, et_error *error)
 {
     (void)self, (void)now, (void)error;
     return ET_OK;

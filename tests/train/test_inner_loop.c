@@ -31,7 +31,7 @@ static int64_t due(const et_action *action, int64_t step)
     return every ? (step / every + 1) * every : ET_ACTION_NEVER;
 }
 
-static int act(et_action *action, const et_moment *now, et_error *failure)
+static int act(et_action *action, const et_action_context *now, et_error *failure)
 {
     player *p = (player *)action;
     size_t used = strlen(words);

@@ -31,7 +31,7 @@ static int64_t count_due(const et_action *self, int64_t step)
     return (step / every + 1) * every;
 }
 
-static int count_act(et_action *self, const et_moment *now, et_error *error)
+static int count_act(et_action *self, const et_action_context *now, et_error *error)
 {
     counter *c = (counter *)self;
     (void)now;
@@ -44,7 +44,7 @@ static int count_act(et_action *self, const et_moment *now, et_error *error)
 static const et_action_class due_class = { "due", count_due, count_act };
 static const et_action_class free_class = { .name = "free", .act = count_act };
 
-static int is_even(void *payload, const et_moment *now, bool *holds, et_error *error)
+static int is_even(void *payload, const et_action_context *now, bool *holds, et_error *error)
 {
     ++*(int *)payload;
     *holds = now->step % 2 == 0;
@@ -66,13 +66,13 @@ static void test_ready_actions__conditional(void **state)
     assert_int_equal(c.action.class->due(&c.action, 5), 7);
     assert_true(none.action.class->due(&none.action, 5) == ET_ACTION_NEVER);
     for (int step = 1; step <= 4; step++) {
-        et_moment now = { .step = step };
+        et_action_context now = { .step = step };
         assert_ok(c.action.class->act(&c.action, &now, error));
     }
     assert_int_equal(asked, 4);
     assert_int_equal(one.acted, 2);
     assert_int_equal(three.acted, 2);
-    et_moment even = { .step = 2 }, wrong = { .step = 99 };
+    et_action_context even = { .step = 2 }, wrong = { .step = 99 };
     two.breaks = 1;
     assert_fails(c.action.class->act(&c.action, &even, error), ET_EIO, "broken");
     assert_int_equal(one.acted, 3);
@@ -98,13 +98,13 @@ static void test_ready_actions__periodic(void **state)
     for (size_t i = 0; i < sizeof next / sizeof *next; i++)
         assert_true(p.action.class->due(&p.action, next[i].step) == next[i].due);
     for (int64_t step = 0; step <= 40; step += 4) { /* 0, 20 and 40 */
-        et_moment now = { .step = step };
+        et_action_context now = { .step = step };
         assert_ok(p.action.class->act(&p.action, &now, error));
     }
     assert_int_equal(one.acted, 3);
     assert_int_equal(two.acted, 3);
     one.breaks = 1;
-    assert_fails(p.action.class->act(&p.action, &(et_moment){ .step = 50 }, error), ET_EIO,
+    assert_fails(p.action.class->act(&p.action, &(et_action_context){ .step = 50 }, error), ET_EIO,
                  "broken");
     assert_int_equal(two.acted, 3);
 }
@@ -141,7 +141,7 @@ static void test_ready_actions__new_best(void **state)
             et_new_best *b; /* a process for each */
             bool tested, committed;
             const et_value *logs = logs_of(&arena, cases[i].value);
-            et_moment now = { .logs = logs };
+            et_action_context now = { .logs = logs };
             assert_ok(et_new_best_open(&b, &options, error));
             assert_true(et_new_best_value(b) == best);
             assert_ok(et_new_best_test(b, logs, &tested, error));
@@ -505,7 +505,7 @@ static void test_ready_actions__export(void **state)
         et_export_action_init(&action, "export", e, params[0], settings);
         assert_string_equal(action.action.class->name, "export");
         for (int i = 1; i <= 4; i++) {
-            et_moment now = { .step = i };
+            et_action_context now = { .step = i };
             et_params_values(params[0])[0] = (float)i;
             assert_ok(action.action.class->act(&action.action, &now, error));
         }
@@ -542,7 +542,7 @@ static void test_ready_actions__export_fails(void **state)
     assert_ok(et_params_declare(params, "w", et_shape_1(100000), init, &index, error));
     assert_ok(et_params_materialize(params, false, error));
     et_export_action action;
-    et_moment now = { .step = 7 };
+    et_action_context now = { .step = 7 };
     assert_ok(et_exports_open(&e, base, 2, NULL, error));
     et_export_action_init(&action, "export", e, params, NULL);
     limit_files(1000);
@@ -570,7 +570,7 @@ static void test_ready_actions__export_beside_others(void **state)
     char base[700], path[800], inner[900];
     int index;
     const et_exports_options numbered = { .next_id = always_1 };
-    const et_moment now = { .step = 7 };
+    const et_action_context now = { .step = 7 };
     et_export_action action;
     assert_ok(et_params_new(&params, error));
     assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ ET_INIT_ZEROS, 0 }, &index,
@@ -614,7 +614,7 @@ static void test_ready_actions__export_of_earlier_work(void **state)
 {
     char base[600], weights[700];
     const et_exports_options options = { .next_id = always_1 };
-    const et_moment now = { .step = 7 };
+    const et_action_context now = { .step = 7 };
     et_params *params;
     int index;
     snprintf(base, sizeof base, "%s/out", in(state, "of_earlier"));

@@ -26,7 +26,7 @@
 #include "command/ranks.h"
 #include "command/tabular/decision.h"
 #include "command/tabular/tabular_commands.h"
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 #include "data/table/schema/schema.h"
 #include "tasks/tabular/predict/prediction_lines.h"
 
@@ -158,10 +158,10 @@ typedef struct pool {
     int predictors, threads; /* threads: in addition to this one; 0: none */
     work *work;              /* [works], a ring */
     int works;
-    et_queue *ready, *done; /* [works] of work: to the threads, and back in any order */
-    et_unseen unseen;       /* of the blocks that are written */
-    bool *found;            /* [keep]: a row has the column */
-    int64_t read, written;  /* blocks, counted */
+    et_queue *ready, *done;   /* [works] of work: to the threads, and back in any order */
+    et_unknown_values unseen; /* of the blocks that are written */
+    bool *found;              /* [keep]: a row has the column */
+    int64_t read, written;    /* blocks, counted */
     et_file_writer file;
 } pool;
 
@@ -232,7 +232,7 @@ static int write_oldest(pool *all, et_error *error)
     for (int64_t i = 0; i < w->block.rows.count; i++)
         if (w->block.rows.row[i].failure)
             et_log(ET_LOG_WARNING, "%s; left out", w->block.rows.row[i].failure);
-    et_unseen_take(&all->unseen, &w->block.unseen);
+    et_unknown_values_take(&all->unseen, &w->block.unseen);
     /* A row of JSON may lack a column, but if all rows do, its name is probably wrong. */
     const et_row_block *rows = &w->block.rows;
     const et_strings *keep = &all->args->form.keep;
@@ -322,7 +322,7 @@ static int open_work(pool *all, et_error *error)
     all->found = et_alloc_zero(all->args->form.keep.count + 1, sizeof *all->found);
     if (!all->work || !all->found)
         return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
-    int status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
+    int status = et_unknown_values_open(&all->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
         work *w = &all->work[all->works];
         status =
@@ -378,7 +378,7 @@ static void close_all(pool *all)
         et_prediction_block_release(&all->work[i].block);
     et_free(all->work);
     et_free(all->found);
-    et_unseen_release(&all->unseen);
+    et_unknown_values_release(&all->unseen);
     et_prediction_lines_release(&all->lines);
     et_decision_release(&all->decision);
     while (all->predictors)
@@ -437,7 +437,7 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
             status = et_file_writer_commit(&all.file, error);
     }
     if (!status) {
-        et_unseen_warn(&all.unseen);
+        et_unknown_values_warn(&all.unseen);
         const et_strings *keep = &all.args->form.keep;
         for (size_t i = 0; i < keep->count && all.read; i++)
             if (!all.found[i])

@@ -71,9 +71,9 @@ void et_importances_row(const et_importance *one, et_grid *grid);
  * Rows of a request may also be CSV (text/csv), with or without a header. An answer may be CSV or
  * JSON lines (Accept: text/csv, application/x-ndjson). A missing value has no key, or null; the
  * target may be given. With "unknown": true in the request, the answer also lists the columns with
- * values that the model has never seen (data/table/features/unseen.h): "unknown": [{"column":
- * "job", "values": 2, "row": 1, "value": "clrk"}], with the value of the first such row, null if it
- * is missing. In JSON lines, the last line has this list. */
+ * values that the model has never seen (data/table/features/unknown_values.h): "unknown":
+ * [{"column": "job", "values": 2, "row": 1, "value": "clrk"}], with the value of the first such
+ * row, null if it is missing. In JSON lines, the last line has this list. */
 extern const et_service_class et_tabular_service;
 
 /* ---- scaffold ---- */

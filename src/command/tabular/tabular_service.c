@@ -18,7 +18,7 @@
 #include "command/tabular/decision.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/encoder.h"
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"
 #include "data/table/schema/date_text.h"
@@ -138,10 +138,11 @@ typedef struct predictions {
     } * origin; /* [batch_size of the predictor] */
     int64_t count;
     et_strbuf line;
-    et_unseen request; /* values that the model has never seen, of the request whose rows are put */
+    et_unknown_values
+        request; /* values that the model has never seen, of the request whose rows are put */
     /* of all that were answered; printed by the thread that reads */
     pthread_mutex_t lock;
-    et_unseen unseen;
+    et_unknown_values unseen;
 } predictions;
 
 /* What somebody asks. */
@@ -172,8 +173,8 @@ static void close_service(et_service *self)
     et_decision_release(&all->decision);
     et_predictor_close(all->predictor);
     et_strbuf_release(&all->line);
-    et_unseen_release(&all->request);
-    et_unseen_release(&all->unseen);
+    et_unknown_values_release(&all->request);
+    et_unknown_values_release(&all->unseen);
     pthread_mutex_destroy(&all->lock);
     et_free(all->origin);
     et_free(all);
@@ -220,9 +221,10 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     }
     const et_table_model *model = status ? NULL : all->predictor->model;
     if (!status)
-        status = et_unseen_open(&all->request, model->encoder, model->texts.metadata, error);
+        status =
+            et_unknown_values_open(&all->request, model->encoder, model->texts.metadata, error);
     if (!status)
-        status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
+        status = et_unknown_values_open(&all->unseen, model->encoder, model->texts.metadata, error);
     if (status)
         close_service(&all->service);
     else
@@ -283,7 +285,7 @@ static void count(const et_service *self, et_value *counters)
                     "Missing values in columns without missing training values, by column.");
     pthread_mutex_lock(&all->lock);
     for (int i = 0; i < all->unseen.columns; i++) {
-        const et_unseen_column *c = &all->unseen.column[i];
+        const et_unknown_values_column *c = &all->unseen.column[i];
         if (c->unknown)
             et_value_set_int(unknown, c->name, c->unknown);
         if (c->missing)
@@ -309,7 +311,7 @@ static void take_unseen(predictions *all, et_service_request *request)
     asked *what = request->payload;
     et_value *list = what->tells ? et_value_list(request->arena) : NULL;
     for (int i = 0; list && i < all->request.columns; i++) {
-        const et_unseen_column *c = &all->request.column[i];
+        const et_unknown_values_column *c = &all->request.column[i];
         if (c->unknown)
             add_unknown(list, c->name, c->unknown, c->first, c->value);
         if (c->missing)
@@ -319,7 +321,7 @@ static void take_unseen(predictions *all, et_service_request *request)
         request->status = et_alloc_failed(&request->error, 64, "an answer");
     what->unknown = list;
     pthread_mutex_lock(&all->lock);
-    et_unseen_take(&all->unseen, &all->request);
+    et_unknown_values_take(&all->unseen, &all->request);
     pthread_mutex_unlock(&all->lock);
 }
 
@@ -607,10 +609,10 @@ static void put_rows(predictions *all, et_service_request *request)
         request->status = et_predictor_put(all->predictor, all->count, cells_of(all, what, row),
                                            where, &request->error);
         if (request->status) {
-            et_unseen_clear(&all->request);
+            et_unknown_values_clear(&all->request);
             return;
         }
-        et_unseen_add(&all->request, cells_of(all, what, row), NULL, row + 1);
+        et_unknown_values_add(&all->request, cells_of(all, what, row), NULL, row + 1);
         all->origin[all->count++] = (struct origin){ request, row };
         if (all->count == all->predictor->batch_size)
             run_batch(all);

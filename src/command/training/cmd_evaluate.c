@@ -62,7 +62,7 @@ static void add_values(et_grid *grid, const et_value *logs, const char *path)
 
 int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
 {
-    et_assert(logs); /* of what was measured elsewhere there is no learner */
+    et_assert(logs); /* of what was measured elsewhere there is no trainable */
     if (et_comm_rank(e->comm))
         return ET_OK;
     et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };

@@ -21,7 +21,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/vector.h"
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 #include "data/text/corpus.h"
 #include "data/text/text.h"
 #include "engine/tensor/tensor.h"
@@ -570,7 +570,7 @@ typedef struct reading {
     void **to;                  /* [fields] */
     size_t capacity;            /* bytes */
     int64_t left_out;
-    et_unseen unseen; /* by options->metadata */
+    et_unknown_values unseen; /* by options->metadata */
     et_error *error;
 } reading;
 
@@ -640,8 +640,8 @@ static int add_row(reading *r, const et_row *from)
     if (status)
         return status;
     if (r->options->metadata)
-        et_unseen_add(&r->unseen, from->cells, from->values,
-                      r->rows->paths.count > 1 ? r->unseen.rows + 1 : from->number);
+        et_unknown_values_add(&r->unseen, from->cells, from->values,
+                              r->rows->paths.count > 1 ? r->unseen.rows + 1 : from->number);
     if (!r->options->keep_unlabelled && is_unlabelled(self, row)) {
         r->left_out++;
         return ET_OK;
@@ -737,9 +737,10 @@ static int finish(reading *r)
                    path, et_format_count(r->left_out).text,
                    has_several(r->self) ? "lack one of the targets" : "have no target");
         const et_strings *paths = &r->rows->paths;
-        et_unseen_text text;
+        et_unknown_values_text text;
         int at = 0;
-        while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+        while (
+            et_unknown_values_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
             et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0],
                    paths->count > 1 ? " and others" : "", text.text);
         status = r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
@@ -771,7 +772,7 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");
     if (!status && options->metadata)
-        status = et_unseen_open(&r.unseen, encoder, options->metadata, error);
+        status = et_unknown_values_open(&r.unseen, encoder, options->metadata, error);
     if (!status)
         status = read_rows(&r);
     if (!status)
@@ -779,7 +780,7 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
     if (r.writing)
         table_writer_abandon(&r.writer);
     et_checksum_stream_close(r.stream);
-    et_unseen_release(&r.unseen);
+    et_unknown_values_release(&r.unseen);
     et_free(r.to);
     return status;
 }

@@ -19,7 +19,7 @@ typedef struct et_table_samples_options {
     et_csv_options csv;
     et_header header;
     const et_metadata *metadata; /* of training, to count values that a model has never seen
-                                  * (unseen.h), with a warning; NULL: not counted */
+                                  * (unknown_values.h), with a warning; NULL: not counted */
     bool keep_unlabelled; /* keep rows without a target, as -1 and NaN; else they are left out, with
                              a warning */
     const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: its

@@ -157,7 +157,7 @@ static void copy_weights(const fit_monitor *w, bool back)
     }
 }
 
-static int keep_best(fit_monitor *w, const et_moment *now, et_error *error)
+static int keep_best(fit_monitor *w, const et_action_context *now, et_error *error)
 {
     const et_value *step = now->logs ? et_value_get(now->logs, ET_LOGGED_BEST_STEP) : NULL;
     if (!step)
@@ -177,7 +177,7 @@ static int keep_best(fit_monitor *w, const et_moment *now, et_error *error)
     return ET_OK;
 }
 
-static int end_epoch(et_action *self, const et_moment *now, et_error *error)
+static int end_epoch(et_action *self, const et_action_context *now, et_error *error)
 {
     fit_monitor *w = (fit_monitor *)(void *)((char *)self - offsetof(fit_monitor, action));
     const et_fit *fit = w->fit;

@@ -174,7 +174,7 @@ bool et_validation_is_sharded(const et_task_trainer *trainer);
 /* Closes the sources; call last. */
 void et_validation_close_source(et_validation *validation);
 
-/* ---- several tasks: multitask.c, and learner.c, which drives one task or several ---- */
+/* ---- several tasks: multitask.c, and trainable.c, which drives one task or several ---- */
 
 typedef struct et_multitask_member {
     et_task_trainer *trainer;

@@ -15,7 +15,7 @@
 
 #include <etude/run.h>
 
-#include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/trainable.h"
 
 struct et_progress;
 

@@ -116,7 +116,7 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
 }
 
 /* The window restarts after writing, so the time of a log counts in no rate. */
-static int act_log(et_action *action, const et_moment *now, et_error *error)
+static int act_log(et_action *action, const et_action_context *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
     et_trainer *trainer = c->loop.trainer;
@@ -255,7 +255,7 @@ static bool has_enough(const et_controller *c)
 
 /* ET_EINTERRUPTED returns before logging, so an interrupted evaluation leaves no log and changes no
  * best. */
-static int act_validate(et_action *action, const et_moment *now, et_error *error)
+static int act_validate(et_action *action, const et_action_context *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
     int status = et_controller_evaluate_now(c, c->eval_steps, error);
@@ -263,7 +263,7 @@ static int act_validate(et_action *action, const et_moment *now, et_error *error
     return status;
 }
 
-static int act_save(et_action *action, const et_moment *now, et_error *error)
+static int act_save(et_action *action, const et_action_context *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
     et_controller_tell(c, "saving checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",

@@ -210,10 +210,10 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     int status = et_run_check(c->run, error);
     if (!status)
         status = et_controller_evaluate_now(c, eval_steps, error);
-    const et_moment now = { .step = c->loop.trainer->step,
-                            .logs = c->loop.evaluation.values,
-                            .stop = stop,
-                            .rank = et_comm_rank(c->options.run.comm) };
+    const et_action_context now = { .step = c->loop.trainer->step,
+                                    .logs = c->loop.evaluation.values,
+                                    .stop = stop,
+                                    .rank = et_comm_rank(c->options.run.comm) };
     for (int i = 0; !status && i < c->loop.count; i++) {
         const et_listed_action *row = &c->loop.actions[i];
         if (row->needs && row->sees == &c->loop.evaluation)

@@ -33,7 +33,7 @@ typedef struct leaf {
     et_position mark;
 } leaf;
 
-struct et_cursor {
+struct et_source_tree_cursor {
     const et_source_tree *dataset;
     leaf *leaves; /* [count] */
     int count;
@@ -42,7 +42,7 @@ struct et_cursor {
 
 /* ---- cursors: making ---- */
 
-static leaf *find_path(const et_cursor *cursor, const char *path)
+static leaf *find_path(const et_source_tree_cursor *cursor, const char *path)
 {
     for (int i = 0; i < cursor->count; i++)
         if (cursor->leaves[i].path && !strcmp(cursor->leaves[i].path, path))
@@ -51,7 +51,7 @@ static leaf *find_path(const et_cursor *cursor, const char *path)
 }
 
 /* A source has one position, so it can be in the tree only once. */
-static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char *path,
+static int add_leaf(et_source_tree_cursor *cursor, const et_source_tree *dataset, const char *path,
                     et_error *error)
 {
     et_source *source = dataset->source;
@@ -71,7 +71,7 @@ static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char
 }
 
 /* Extends the path on the way down and truncates it on the way up. */
-static int add_leaves(et_cursor *cursor, const et_source_tree *dataset, et_strbuf *path,
+static int add_leaves(et_source_tree_cursor *cursor, const et_source_tree *dataset, et_strbuf *path,
                       et_error *error)
 {
     if (dataset->source)
@@ -98,7 +98,7 @@ static int64_t count_leaves(const et_source_tree *dataset)
     return count;
 }
 
-static void cursor_free(et_cursor *cursor)
+static void cursor_free(et_source_tree_cursor *cursor)
 {
     if (!cursor)
         return;
@@ -110,13 +110,13 @@ static void cursor_free(et_cursor *cursor)
     et_free(cursor);
 }
 
-static int cursor_new(et_cursor **out, const et_source_tree *dataset, et_error *error)
+static int cursor_new(et_source_tree_cursor **out, const et_source_tree *dataset, et_error *error)
 {
     *out = NULL;
     int64_t count = dataset ? count_leaves(dataset) : 0;
     if (!count)
         return et_fail(error, ET_EUSAGE, "a data set has no source");
-    et_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
+    et_source_tree_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
     if (cursor)
         cursor->leaves = et_alloc_zero((size_t)count, sizeof *cursor->leaves);
     if (!cursor || !cursor->leaves) {
@@ -136,7 +136,7 @@ static int cursor_new(et_cursor **out, const et_source_tree *dataset, et_error *
 
 /* ---- reading ---- */
 
-static int cursor_rewind(et_cursor *cursor, et_error *error)
+static int cursor_rewind(et_source_tree_cursor *cursor, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < cursor->count; i++) {
@@ -146,14 +146,15 @@ static int cursor_rewind(et_cursor *cursor, et_error *error)
     return status;
 }
 
-static int cursor_begin(et_cursor *cursor, et_error *error)
+static int cursor_begin(et_source_tree_cursor *cursor, et_error *error)
 {
     int status = cursor->lives ? ET_OK : cursor_rewind(cursor, error);
     cursor->lives = !status;
     return status;
 }
 
-int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, et_error *error)
+int et_source_tree_cursor_next(et_source_tree_cursor *cursor, const char *path,
+                               const et_batch **batch, et_error *error)
 {
     et_assert(cursor->lives);
     leaf *from = find_path(cursor, path ? path : "");
@@ -175,14 +176,14 @@ int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, 
     return from->batch->filled[0] ? ET_OK : ET_CURSOR_ENDED;
 }
 
-static void cursor_mark(et_cursor *cursor)
+static void cursor_mark(et_source_tree_cursor *cursor)
 {
     cursor->marked_alive = cursor->lives;
     for (int i = 0; i < cursor->count; i++)
         cursor->leaves[i].mark = cursor->leaves[i].after;
 }
 
-static int cursor_return(et_cursor *cursor, et_error *error)
+static int cursor_return(et_source_tree_cursor *cursor, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < cursor->count; i++) {
@@ -196,7 +197,7 @@ static int cursor_return(et_cursor *cursor, et_error *error)
 
 /* ---- what resumes ---- */
 
-static int cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
+static int cursor_save(const et_source_tree_cursor *cursor, et_value *dict, et_error *error)
 {
     int status = ET_OK;
     et_value_set_bool(dict, "live", cursor->lives);
@@ -208,7 +209,7 @@ static int cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
     return status;
 }
 
-static int cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)
+static int cursor_restore(et_source_tree_cursor *cursor, const et_value *dict, et_error *error)
 {
     bool lives = false;
     int status = et_value_read_bool(dict, "live", &lives, error);
@@ -230,7 +231,7 @@ static int cursor_restore(et_cursor *cursor, const et_value *dict, et_error *err
 }
 
 struct et_standard_data {
-    et_cursor *cursor;
+    et_source_tree_cursor *cursor;
     et_module *module;
     bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
     et_evaluator_class evaluator; /* with the name of this evaluator */
@@ -271,7 +272,7 @@ static void data_free(struct et_standard_data *data)
 static int replace_cursor(struct et_standard_data *data, const et_source_tree *dataset,
                           et_error *error)
 {
-    et_cursor *cursor;
+    et_source_tree_cursor *cursor;
     cursor_mark(data->cursor);
     int status = cursor_rewind(data->cursor, error);
     if (!status)
@@ -541,7 +542,7 @@ static int64_t due(const et_action *action, int64_t step)
     return first;
 }
 
-static int act(et_action *action, const et_moment *now, et_error *error)
+static int act(et_action *action, const et_action_context *now, et_error *error)
 {
     const et_conditional *self = (const et_conditional *)action;
     bool holds = false;
@@ -562,7 +563,7 @@ void et_conditional_init(et_conditional *self, const char *name, et_condition_fn
     self->action.class = &self->kind;
 }
 
-static int is_multiple(void *interval, const et_moment *now, bool *holds, et_error *error)
+static int is_multiple(void *interval, const et_action_context *now, bool *holds, et_error *error)
 {
     (void)error;
     *holds = now->step % *(const int64_t *)interval == 0;
@@ -580,7 +581,7 @@ int et_periodic_init(et_conditional *self, const char *name, int64_t interval,
     return ET_OK;
 }
 
-int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,
+int et_recovery_condition_holds(void *recovery_condition, const et_action_context *now, bool *holds,
                                 et_error *error)
 {
     et_recovery_condition *self = recovery_condition;

@@ -38,8 +38,9 @@ static int open_trainer(et_evaluation *e, const char *directory, et_error *error
                                         .comm = e->comm,
                                         .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
-    return status ? status
-                  : et_learner_open(&e->learner, e->task, e->device, e->params, &options, error);
+    return status
+               ? status
+               : et_trainable_open(&e->trainable, e->task, e->device, e->params, &options, error);
 }
 
 /* The data are not in an export, and the paths of the run's may be another machine's. */
@@ -74,7 +75,7 @@ static int open_alone(et_evaluation *e, et_error *error)
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
 {
-    et_assert(e->experiment && !e->task && !e->learner);
+    et_assert(e->experiment && !e->task && !e->trainable);
     int status = open_alone(e, error);
     et_value *identity = NULL;
     if (!status)
@@ -84,7 +85,7 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
 
 void et_evaluation_close(et_evaluation *e)
 {
-    et_learner_close(e->learner);
+    et_trainable_close(e->trainable);
     if (e->task)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
@@ -138,7 +139,7 @@ static bool stops(void *payload)
 
 int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 {
-    et_assert(e->learner && logs);
-    return et_evaluate_on_ranks(et_learner_evaluator(e->learner), e->comm, e->step, e->batches,
+    et_assert(e->trainable && logs);
+    return et_evaluate_on_ranks(et_trainable_evaluator(e->trainable), e->comm, e->step, e->batches,
                                 stops, e, logs, error);
 }

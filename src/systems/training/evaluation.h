@@ -11,7 +11,7 @@
 #define ETUDE_SYSTEMS_TRAINING_EVALUATION_H
 
 #include "systems/modelgarden/experiment.h"
-#include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/trainable.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 typedef struct et_evaluation {
@@ -33,7 +33,7 @@ typedef struct et_evaluation {
     et_device *device;
     et_params *params;
     et_task *task;
-    et_learner *learner;
+    et_trainable *trainable;
 } et_evaluation;
 
 /* ET_ECONFIG: the settings name no validation data. */

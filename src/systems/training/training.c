@@ -90,7 +90,7 @@ static void say_recipe(et_training *t)
 /* What will be in memory: what was planned, not what the system has given. */
 static void say_memory(et_training *t)
 {
-    const et_learner_facts facts = et_learner_facts_of(t->learner);
+    const et_trainable_facts facts = et_trainable_facts_of(t->trainable);
     char sums[64] = "";
     if (facts.sum_bytes)
         snprintf(sums, sizeof sums, "sums of gradients %s, ",
@@ -126,7 +126,7 @@ static void say_privacy(et_training *t, int64_t steps)
                            "clipped, not that of each sample; see per_example");
         return;
     }
-    if (et_learner_batches(t->learner, &samples, NULL) || samples < 1)
+    if (et_trainable_batches(t->trainable, &samples, NULL) || samples < 1)
         return;
     const double rate = (double)taken / (double)samples;
     double delta = 1e-5; /* usual: below one in the number of samples */
@@ -143,7 +143,7 @@ static void say_privacy(et_training *t, int64_t steps)
 
 static void say_new(et_training *t)
 {
-    const et_layout *layout = et_learner_layout(t->learner);
+    const et_layout *layout = et_trainable_layout(t->trainable);
     const char *amount = t->experiment->kind->amount;
     int64_t shards = t->experiment->runtime.data_shards;
     char parts[64] = "";
@@ -334,8 +334,8 @@ static int claim(void *self, et_error *error)
 static void sane(const et_training *t)
 {
     et_assert(t->options->comm && t->options->progress);
-    et_assert(!t->controller || (t->learner && t->task));
-    et_assert(!t->learner || (t->task && t->params && t->device));
+    et_assert(!t->controller || (t->trainable && t->task));
+    et_assert(!t->trainable || (t->task && t->params && t->device));
     et_assert(!t->cluster || t->options->cluster);
     et_assert(t->shown.count >= 0 && t->shown.count <= ET_MAIN_METRICS_MAX);
     et_assert(t->first_step >= 0 && t->warmup >= 0 && t->shown_most >= 0);
@@ -470,7 +470,7 @@ void et_dry_run_close(et_dry_run *dry)
 static int measure(et_training *t, const char *run, et_error *error)
 {
     const et_training_options *o = t->options;
-    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_trainer *trainer = et_trainable_trainer(t->trainable);
     et_dry_run_results *out = o->tried;
     et_dry_run_measured *m = &out->all;
     et_checkpoint_facts found = { .step = 0 };
@@ -552,7 +552,7 @@ static int train(et_training *t, et_error *error)
         if (o->verbose) {
             et_training_say(t, "kernels      %s; %s calls for loss and gradients",
                             t->device->kernels->name,
-                            et_format_count(et_learner_facts_of(t->learner).calls).text);
+                            et_format_count(et_trainable_facts_of(t->trainable).calls).text);
             et_training_say(
                 t, "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
                 o->model_dir, o->model_dir);

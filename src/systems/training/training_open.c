@@ -76,8 +76,8 @@ static int apply_recipe(et_training *t, et_error *error)
 /* Where there is time for more, the first step does not count. */
 int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error)
 {
-    et_assert(t->learner && most >= 0);
-    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_assert(t->trainable && most >= 0);
+    et_trainer *trainer = et_trainable_trainer(t->trainable);
     et_trainer_view view = { .unit = NULL };
     int status = trainer->class->loop_begin(trainer, error);
     double start = et_clock_monotonic(), units = 0;
@@ -125,7 +125,7 @@ static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 
 static int time_steps(et_training *t, et_error *error)
 {
-    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_trainer *trainer = et_trainable_trainer(t->trainable);
     et_pace pace;
     int status;
     if ((status = trainer->class->start(trainer, error)) ||
@@ -156,7 +156,7 @@ static void fit_length(et_training *t, double seconds)
 
 static int settle_length(et_training *t, bool *changed, et_error *error)
 {
-    et_assert(t->learner && t->options->comm);
+    et_assert(t->trainable && t->options->comm);
     const bool open = t->experiment->trainer.train_steps < 0;
     *changed = false;
     if (!et_training_recipe(t) || et_recipe_has_length(t->experiment) || !open)
@@ -197,13 +197,13 @@ static int settle_length(et_training *t, bool *changed, et_error *error)
 
 static void follow_length(et_training *t)
 {
-    et_assert(t->controller && t->learner);
+    et_assert(t->controller && t->trainable);
     et_task_trainer *one;
     const int64_t was = t->plan.train_steps;
     const int64_t now = et_controller_facts_of(t->controller).length;
     if (was == now)
         return;
-    if (!et_learner_single(t->learner, &one, NULL))
+    if (!et_trainable_single(t->trainable, &one, NULL))
         et_optimizer_follow_length(et_task_trainer_optimizer(one), was, now);
     t->plan.train_steps = now;
 }
@@ -235,7 +235,7 @@ static int64_t due(const et_action *self, int64_t step)
 }
 
 /* Rank 0 decides. The state of each checkpoint has the length that it was trained for. */
-static int pace(et_action *self, const et_moment *now, et_error *error)
+static int pace(et_action *self, const et_action_context *now, et_error *error)
 {
     et_training *t = (et_training *)(void *)((char *)self - offsetof(et_training, pacing));
     const int64_t was = t->plan.train_steps;
@@ -262,7 +262,7 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
 
 static void init_pacing(et_training *t)
 {
-    et_assert(t->learner && t->plan.train_steps >= 0);
+    et_assert(t->trainable && t->plan.train_steps >= 0);
     static const et_action_class class = { .name = "pace", .due = due, .act = pace };
     t->pacing = (et_action){ &class };
     t->actions[0] = &t->pacing;
@@ -339,7 +339,7 @@ static int choose_best(et_training *t, et_error *error)
     const char *name = et_trainer_best_metric(&t->experiment->trainer);
     int status = et_trainer_target(&t->experiment->trainer, &t->target, &t->targeted, error);
     if (!status)
-        status = et_learner_best_metric(t->learner, name, &t->best_metric, t->arena, error);
+        status = et_trainable_best_metric(t->trainable, name, &t->best_metric, t->arena, error);
     if (status || !t->best_metric)
         return status;
     t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, t->arena);
@@ -349,7 +349,8 @@ static int choose_best(et_training *t, et_error *error)
 /* Of the modes that train one does not validate. */
 static et_evaluator *evaluator_of(const et_training *t)
 {
-    return t->options->validating == ET_VALIDATING_NEVER ? NULL : et_learner_evaluator(t->learner);
+    return t->options->validating == ET_VALIDATING_NEVER ? NULL
+                                                         : et_trainable_evaluator(t->trainable);
 }
 
 /* What people see of logs: the table and, where they want all, each log. What else is logged they
@@ -434,7 +435,7 @@ static int open_trainer(et_training *t, et_error *error)
     options.comm = e->runtime.data_shards > 1 ? t->options->comm : NULL;
     options.stop = t->options->stop;
     if (status ||
-        (status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error)))
+        (status = et_trainable_open(&t->trainable, t->task, t->device, t->params, &options, error)))
         return status;
     if (mode && t->options->validating != ET_VALIDATING_NEVER && !evaluator_of(t))
         return et_fail(error, ET_ECONFIG,
@@ -442,7 +443,7 @@ static int open_trainer(et_training *t, et_error *error)
                        "--mode train",
                        mode);
     snprintf(t->rate, sizeof t->rate, "%s%s",
-             rate ? rate : et_layout_unit(et_learner_layout(t->learner)), rate ? "" : "/s");
+             rate ? rate : et_layout_unit(et_trainable_layout(t->trainable)), rate ? "" : "/s");
     return ET_OK;
 }
 
@@ -460,7 +461,7 @@ static int plan_steps(et_training *t, et_error *error)
     bool decays = et_optimization_counts_epochs(optimization);
     int64_t batches = 0, shards = t->experiment->runtime.data_shards;
     int status = decays || et_trainer_counts_epochs(&t->plan)
-                     ? et_learner_batches(t->learner, &batches, error)
+                     ? et_trainable_batches(t->trainable, &batches, error)
                      : ET_OK;
     if (!status && decays)
         et_optimization_resolve(optimization, batches, t->plan.gradient_accumulation * shards);
@@ -569,19 +570,19 @@ static int open_model(et_training *t, const char *directory, et_error *error)
         (status = et_ranks_compare(o->comm, ET_OK, t->identity, t->device, error)) ||
         (status = et_optimization_end_with_run(rates, t->plan.train_steps, t->arena, error)) ||
         (status = open_trainer(t, error)) || (status = choose_best(t, error)) ||
-        (status = et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most,
-                                           t->arena, error)))
+        (status = et_trainable_shown_metrics(t->trainable, t->best_metric, &t->shown,
+                                             &t->shown_most, t->arena, error)))
         return status;
     return plan_steps(t, error);
 }
 
 static void close_model(et_training *t)
 {
-    et_learner_close(t->learner);
+    et_trainable_close(t->trainable);
     if (t->task)
         t->experiment->kind->close(t->task);
     et_params_free(t->params);
-    t->learner = NULL;
+    t->trainable = NULL;
     t->task = NULL;
     t->params = NULL;
 }
@@ -724,7 +725,7 @@ static et_format at_least(uint64_t bytes)
  * data, no larger batch is tried, because the run would have too few updates. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
-    const et_layout *layout = et_learner_layout(t->learner);
+    const et_layout *layout = et_trainable_layout(t->trainable);
     const int64_t batch = layout->capacity[layout->unit];
     const int64_t most = t->amounts.samples && batch < ET_BATCH_MOST ? batch : ET_BATCH_MOST;
     et_batch_fit fit = et_batch_fit_begin(t->options->memory, batch,
@@ -742,7 +743,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
         if (status == ET_ECONFIG)
             return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
-            status = et_learner_batches(t->learner, &batches, error);
+            status = et_trainable_batches(t->trainable, &batches, error);
         more = !status && !small && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
     }
     if (!status && !fit.fits)
@@ -807,7 +808,7 @@ static int open_cluster(et_training *t, et_error *error)
                        (long long)t->plan.recovery_max_trials);
     et_task_trainer *single;
     int status;
-    if ((status = et_learner_single(t->learner, &single, error)) ||
+    if ((status = et_trainable_single(t->trainable, &single, error)) ||
         (status = et_training_write_settings(t, error)))
         return status;
     return cluster->open(cluster, &t->cluster, single, t->experiment, t->plan.train_steps,
@@ -841,7 +842,7 @@ void et_training_close(et_training *t)
 
 uint64_t et_training_planned(const et_training *t)
 {
-    const et_learner_facts facts = et_learner_facts_of(t->learner);
+    const et_trainable_facts facts = et_trainable_facts_of(t->trainable);
     return facts.parameter_bytes + facts.sum_bytes + facts.memory.activations +
            facts.memory.packed + facts.memory.constants;
 }

@@ -9,8 +9,8 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
+#include "systems/modelgarden/trainable.h"
 #include "systems/orbit/controller.h"
 #include "systems/training/model_dir.h"
 #include "systems/training/session.h"
@@ -50,7 +50,7 @@ typedef struct et_training {
     et_params *params;       /* of task and run, which borrow it */
     et_task_context context; /* of the task */
     et_task *task;
-    et_learner *learner;
+    et_trainable *trainable;
     et_trainer *cluster; /* replaces the task trainer's trainer; NULL: no cluster */
     et_controller *controller;
     et_session session; /* train.log and info.json */
@@ -58,7 +58,7 @@ typedef struct et_training {
 
 static inline et_trainer *et_training_trainer(const et_training *t)
 {
-    return t->cluster ? t->cluster : et_learner_trainer(t->learner);
+    return t->cluster ? t->cluster : et_trainable_trainer(t->trainable);
 }
 
 /* NULL: there is none. */
@@ -77,7 +77,7 @@ static inline double et_training_seconds_left(const et_training *t)
 /* 0 before there is a trainer. */
 static inline int64_t et_training_step(const et_training *t)
 {
-    return t->learner ? et_training_trainer(t)->step : 0;
+    return t->trainable ? et_training_trainer(t)->step : 0;
 }
 
 /* training_open.c. open_parts: everything below the controller, also for --dry-run; open: all of

@@ -23,7 +23,7 @@
 /* ---- multitask task ---- */
 
 /* A task that consists of others. Each is opened by its kind, with a view of the store and its own
- * folder of the run. The task builds nothing itself; its learner trains the others
+ * folder of the run. The task builds nothing itself; its trainable trains the others
  * (systems/modelgarden/multitask.h). */
 
 #define ET_MULTITASK_FOLDER "task_%d" /* in the run; from 1 */
@@ -66,7 +66,7 @@ static et_identity identity_of(const et_identity *whole, const char *name)
     return (et_identity){ whole ? whole->checkpoint : NULL, there ? own : NULL };
 }
 
-/* ---- the learner ---- */
+/* ---- the trainable ---- */
 
 /* An alpha of 0 draws all alike. */
 static et_multitask_options options_of(const et_multitask_settings *settings,

@@ -515,11 +515,11 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
 {
     et_action *action = listed->action;
     int64_t step = loop->trainer->step;
-    const et_moment now = { .step = step,
-                            .end = has_ended(loop) || is_stopped(loop),
-                            .logs = listed->sees->values,
-                            .stop = stops,
-                            .rank = et_comm_rank(loop->run->options.comm) };
+    const et_action_context now = { .step = step,
+                                    .end = has_ended(loop) || is_stopped(loop),
+                                    .logs = listed->sees->values,
+                                    .stop = stops,
+                                    .rank = et_comm_rank(loop->run->options.comm) };
     et_run_touch(loop->run);
     et_assert(loop->position.at_boundary && !loop->miscounted.status);
     et_track_begin(loop->track, listed->activity, step);

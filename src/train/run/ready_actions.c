@@ -247,7 +247,7 @@ double et_new_best_value(const et_new_best *self)
     return self->best;
 }
 
-int et_new_best_holds(void *payload, const et_moment *now, bool *holds, et_error *error)
+int et_new_best_holds(void *payload, const et_action_context *now, bool *holds, et_error *error)
 {
     return commit(payload, now->logs, !now->rank, holds, error);
 }

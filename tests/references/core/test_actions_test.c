@@ -104,7 +104,7 @@ static double sparsity(et_params *params, const char *name)
     return zeros / (double)count;
 }
 
-static int log_sparsity(et_action *self, const et_moment *now, et_error *error)
+static int log_sparsity(et_action *self, const et_action_context *now, et_error *error)
 {
     pruning *p = (pruning *)self;
     et_arena *arena = et_arena_new();
@@ -158,7 +158,7 @@ static void test_actions_test__pruning(void **state)
     for (int64_t step = 0; step < 6; step++) {
         assert_ok(et_pass_run(pass, batch, 1, 0, error));
         assert_ok(et_optimizer_update(optimizer, pass, NULL, error));
-        assert_ok(class.act(&p.action, &(et_moment){ .step = step + 1 }, error));
+        assert_ok(class.act(&p.action, &(et_action_context){ .step = step + 1 }, error));
         assert_float_equal(sparsity(p.params, "dense/weight"), expected[step], 0);
     }
     assert_true(fabsf(et_params_values(p.params)[et_params_offset(p.params, 0)]) > 0);
@@ -228,7 +228,7 @@ static void test_actions_test__ema_checkpointing(void **state)
     assert_ok(et_average_export_init(&action, "average", exports, optimizer, trained.params, NULL,
                                      error));
     for (int average = 0; average < 2; average++) {
-        const et_moment now = { .step = average };
+        const et_action_context now = { .step = average };
         *value_of(&trained) = (float)average;
         et_optimizer_start(optimizer); /* the average becomes a copy */
         *value_of(&trained) = average ? NAN : 3;
@@ -255,7 +255,7 @@ static void test_actions_test__recovery_condition(void **state)
     et_value *outputs = et_value_dict(arena);
     for (int i = 0; i < 2; i++) {
         et_recovery_condition condition = { .loss_upper_bound = 0.5, .recovery_max_trials = 2 };
-        const et_moment now = { .logs = outputs };
+        const et_action_context now = { .logs = outputs };
         bool recovers;
         assert_non_null(et_value_set_float(outputs, "training_loss", losses[i]));
         for (int trial = 0; trial < 2; trial++) {
@@ -269,14 +269,15 @@ static void test_actions_test__recovery_condition(void **state)
     et_recovery_condition late = { .loss_upper_bound = 0.5, .recovery_begin_steps = 7 };
     bool recovers = true;
     assert_non_null(et_value_set_float(outputs, "training_loss", 0.6));
-    assert_ok(et_recovery_condition_holds(&late, &(et_moment){ .step = 6, .logs = outputs },
+    assert_ok(et_recovery_condition_holds(&late, &(et_action_context){ .step = 6, .logs = outputs },
                                           &recovers, error));
     assert_false(recovers);
-    assert_fails(et_recovery_condition_holds(&late, &(et_moment){ .step = 7, .logs = outputs },
-                                             &recovers, error),
+    assert_fails(et_recovery_condition_holds(
+                     &late, &(et_action_context){ .step = 7, .logs = outputs }, &recovers, error),
                  ET_EDIVERGED, "step 7: training_loss is 0.6, and the bound is 0.5");
-    assert_fails(et_recovery_condition_holds(&late, &(et_moment){ .step = 8 }, &recovers, error),
-                 ET_ECONFIG, "logs have no number training_loss");
+    assert_fails(
+        et_recovery_condition_holds(&late, &(et_action_context){ .step = 8 }, &recovers, error),
+        ET_ECONFIG, "logs have no number training_loss");
     et_arena_free(arena);
 }
 

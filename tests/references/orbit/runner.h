@@ -49,10 +49,11 @@ static inline void build(et_scope *s, void *unused)
 }
 
 /* Runs the next batch; *loss: its mean. */
-static inline int run_batch(runner *r, int which, et_cursor *cursor, double *loss, et_error *error)
+static inline int run_batch(runner *r, int which, et_source_tree_cursor *cursor, double *loss,
+                            et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(r->pass[which], batch, 0, 0, error);
     *loss = status ? 0 : et_pass_loss(r->pass[which]) / et_pass_divisor(r->pass[which]);
@@ -66,7 +67,8 @@ static inline int attach(et_standard_trainer *self, et_state *state, et_error *e
     return status ? status : et_state_add_optimizer(state, "optimizer", r->optimizer, error);
 }
 
-static inline int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static inline int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor,
+                             et_error *error)
 {
     runner *r = of_trainer(self);
     double loss;
@@ -97,8 +99,8 @@ static inline int eval_begin(et_standard_evaluator *self, void **state, et_error
     return ET_OK;
 }
 
-static inline int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
-                            et_error *error)
+static inline int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor,
+                            void **outputs, et_error *error)
 {
     (void)outputs;
     runner *r = of_evaluator(self);

@@ -80,10 +80,10 @@ static inline void build(et_scope *scope, void *unused)
     et_loss(scope, "loss", et_softmax_loss(logits, et_batch_input(scope, "label"), 0), 1);
 }
 
-static inline int run(int which, et_cursor *cursor, et_error *error)
+static inline int run(int which, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_pass_run(s.pass[which], batch, 0, 0, error);
     for (int i = 0; !status && i < et_pass_measures(s.pass[which]); i++) {
@@ -107,7 +107,8 @@ static inline int train_loop_begin(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static inline int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static inline int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor,
+                             et_error *error)
 {
     (void)self;
     int status = run(0, cursor, error);
@@ -130,8 +131,8 @@ static inline int eval_begin(et_standard_evaluator *self, void **state, et_error
     return ET_OK;
 }
 
-static inline int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
-                            et_error *error)
+static inline int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor,
+                            void **outputs, et_error *error)
 {
     (void)self, (void)outputs;
     return run(1, cursor, error);

@@ -9,13 +9,13 @@
 
 #include "calls.h"
 
-static int holds_value(void *payload, const et_moment *now, bool *holds, et_error *error)
+static int holds_value(void *payload, const et_action_context *now, bool *holds, et_error *error)
 {
     (void)payload;
     return et_value_read_bool(now->logs, "value", holds, error);
 }
 
-static int refuse(et_action *self, const et_moment *now, et_error *error)
+static int refuse(et_action *self, const et_action_context *now, et_error *error)
 {
     (void)self, (void)now;
     return et_fail(error, ET_EFAIL, "the action was called");
@@ -28,7 +28,7 @@ static void test_conditional_action_test__conditional_action(void **state)
     et_conditional conditional;
     et_arena *arena = et_arena_new();
     et_value *logs = et_value_dict(arena);
-    const et_moment now = { .logs = logs };
+    const et_action_context now = { .logs = logs };
     (void)state;
     et_conditional_init(&conditional, "conditional", holds_value, NULL,
                         (et_action *const[]){ &action }, 1);

@@ -196,7 +196,8 @@ static void test_controller_test__already_trained_model(void **state)
 }
 
 /* A scalar and a histogram inside a step. */
-static int train_with_summaries(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_with_summaries(et_standard_trainer *self, et_source_tree_cursor *cursor,
+                                et_error *error)
 {
     runner *r = of_trainer(self);
     et_summary *summary = NULL;
@@ -286,7 +287,8 @@ static int begin_list(et_standard_evaluator *self, void **state, et_error *error
     return ET_OK;
 }
 
-static int give_loss(et_standard_evaluator *self, et_cursor *cursor, void **output, et_error *error)
+static int give_loss(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **output,
+                     et_error *error)
 {
     static double loss;
     *output = &loss;
@@ -395,13 +397,13 @@ static int end_nested(et_standard_evaluator *self, void *state, et_value *logs, 
 }
 
 /* Both data sets are read. */
-static int step_nested(et_standard_evaluator *self, et_cursor *cursor, void **output,
+static int step_nested(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **output,
                        et_error *error)
 {
     const et_batch *batch;
     (void)self, (void)output;
-    int status = et_cursor_next(cursor, "dataset", &batch, error);
-    return status ? status : et_cursor_next(cursor, "dataset2", &batch, error);
+    int status = et_source_tree_cursor_next(cursor, "dataset", &batch, error);
+    return status ? status : et_source_tree_cursor_next(cursor, "dataset2", &batch, error);
 }
 
 static void test_controller_test__evaluate_with_nested_summaries(void **state)
@@ -439,7 +441,7 @@ typedef struct recorder {
     int outputs;
 } recorder;
 
-static int record(et_action *self, const et_moment *now, et_error *error)
+static int record(et_action *self, const et_action_context *now, et_error *error)
 {
     recorder *r = (recorder *)self;
     double value;

@@ -233,7 +233,7 @@ static void test_export_saved_model_test__export_saved_model(void **state)
         et_params_begin_change(model);
         et_params_values(model)[0] = value;
         et_params_changed(model, true);
-        assert_ok(action.kind.act(&action.action, &(et_moment){ .step = 0 }, error));
+        assert_ok(action.kind.act(&action.action, &(et_action_context){ .step = 0 }, error));
         assert_string_equal(managed(exports, base), expected[i]);
         snprintf(weights, sizeof weights, "%s-%d/weights.safetensors", base, i);
         assert_ok(et_checkpoint_load_weights(reloaded, weights, false, NULL, error));

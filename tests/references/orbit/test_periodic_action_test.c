@@ -15,7 +15,7 @@ typedef struct counter {
     int count;
 } counter;
 
-static int count(et_action *self, const et_moment *now, et_error *error)
+static int count(et_action *self, const et_action_context *now, et_error *error)
 {
     (void)now, (void)error;
     ((counter *)self)->count++;

@@ -46,10 +46,10 @@ static int train_loop_begin(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static int train_step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     ((trainer *)self)->count += !status;
     return status;
 }
@@ -109,11 +109,11 @@ static int eval_begin(et_standard_evaluator *self, void **state, et_error *error
     return ET_OK;
 }
 
-static int eval_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int eval_step(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                      et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         *outputs = batch->data[0];
     ((evaluator *)self)->count += !status;

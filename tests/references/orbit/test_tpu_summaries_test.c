@@ -25,10 +25,11 @@ static int write_step(et_trainer *self, et_error *error)
 }
 
 /* A decorated method: the option is the trainer's. */
-static int train_step_of_data(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int train_step_of_data(et_standard_trainer *self, et_source_tree_cursor *cursor,
+                              et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     return status ? status : write_step(&self->trainer, error);
 }
 
@@ -56,7 +57,7 @@ typedef struct output {
     int64_t value;
 } output;
 
-static int keep_output(et_action *self, const et_moment *now, et_error *error)
+static int keep_output(et_action *self, const et_action_context *now, et_error *error)
 {
     return et_value_read_int(now->logs, "output", &((output *)self)->value, error);
 }

@@ -1,4 +1,4 @@
-#include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/trainable.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

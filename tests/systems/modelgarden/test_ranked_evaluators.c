@@ -85,14 +85,14 @@ static int judge_batch(judge *j, const et_batch *batch, et_error *error)
     return status;
 }
 
-static int judge_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int judge_step(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                       et_error *error)
 {
     judge *j = (judge *)(void *)self;
     const et_batch *batch;
     bool mine = false;
     (void)outputs;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (!status)
         status = et_eval_shard_next(j->share, batch, &mine, error);
     return status || !mine ? status : judge_batch(j, batch, error);

@@ -97,11 +97,11 @@ static inline int begin_loop(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static inline int step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static inline int step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     play *p = of_trainer(self);
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     if (status)
         return status;
     const int32_t *read = batch->data[0];
@@ -141,12 +141,12 @@ static inline int begin_evaluation(et_standard_evaluator *self, void **state, et
     return ET_OK;
 }
 
-static inline int evaluate_step(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
-                                et_error *error)
+static inline int evaluate_step(et_standard_evaluator *self, et_source_tree_cursor *cursor,
+                                void **outputs, et_error *error)
 {
     const et_batch *batch;
     (void)outputs;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     of_evaluator(self)->steps_read += !status;
     return status;
 }
@@ -175,7 +175,7 @@ static const et_standard_evaluator_class evaluator_class = { .name = "validation
                                                              .eval_end = end_evaluation };
 
 /* It gets the values at its step. */
-static inline int act(et_action *self, const et_moment *now, et_error *error)
+static inline int act(et_action *self, const et_action_context *now, et_error *error)
 {
     acting *a = (acting *)self;
     int status = broken(a->play, error);

@@ -217,7 +217,7 @@ static int64_t due(const et_action *self, int64_t after)
     return a->only > after && a->only < next ? a->only : next;
 }
 
-static int act(et_action *self, const et_moment *now, et_error *error)
+static int act(et_action *self, const et_action_context *now, et_error *error)
 {
     acting *a = (acting *)self;
     int status = broken(a->toy, error);

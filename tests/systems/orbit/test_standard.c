@@ -54,10 +54,10 @@ static int begin_loop(et_standard_trainer *self, et_error *error)
     return ET_OK;
 }
 
-static int step(et_standard_trainer *self, et_cursor *cursor, et_error *error)
+static int step(et_standard_trainer *self, et_source_tree_cursor *cursor, et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, ((adder *)self)->path, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, ((adder *)self)->path, &batch, error);
     if (status)
         return status;
     say("%d ", number_of(batch));
@@ -95,11 +95,11 @@ static int begin_sum(et_standard_evaluator *self, void **state, et_error *error)
     return ET_OK;
 }
 
-static int read_number(et_standard_evaluator *self, et_cursor *cursor, void **outputs,
+static int read_number(et_standard_evaluator *self, et_source_tree_cursor *cursor, void **outputs,
                        et_error *error)
 {
     const et_batch *batch;
-    int status = et_cursor_next(cursor, NULL, &batch, error);
+    int status = et_source_tree_cursor_next(cursor, NULL, &batch, error);
     (void)self;
     if (!status)
         *outputs = batch->data[0];

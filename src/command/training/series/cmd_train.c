@@ -156,11 +156,11 @@ static int open_table(following *w, et_error *error)
     const int64_t last = et_trainer_last_step(o);
     et_training_table_options options = { .print = print_row, .steps = last ? last : 999999 };
     const char *best;
-    int status = et_learner_best_metric(w->evaluation.learner, et_trainer_best_metric(o), &best,
-                                        w->arena, error);
+    int status = et_trainable_best_metric(w->evaluation.trainable, et_trainer_best_metric(o), &best,
+                                          w->arena, error);
     if (!status)
-        status = et_learner_shown_metrics(w->evaluation.learner, best, &options.metrics,
-                                          &options.most, w->arena, error);
+        status = et_trainable_shown_metrics(w->evaluation.trainable, best, &options.metrics,
+                                            &options.most, w->arena, error);
     if (options.most < ET_MAIN_METRICS_MAX) {
         et_main_metrics_add(&options.metrics, ET_LOGGED_VALIDATION_LOSS);
         options.most++;

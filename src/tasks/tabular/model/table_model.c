@@ -36,7 +36,7 @@
 struct et_table {
     et_arena arena;
     const char *path, *target, *settings; /* in arena; NULL: no settings, or they name the target */
-    et_artifact_text text[ET_TABLE_FILES]; /* bytes are owned; NULL: not known yet */
+    et_artifact_file text[ET_TABLE_FILES]; /* bytes are owned; NULL: not known yet */
     et_device *device;
     et_params *params; /* of a task without a model */
     et_experiment experiment;
@@ -49,7 +49,7 @@ typedef struct et_table_network {
     et_model model;
     const et_source *source;                   /* of its table; compared, not used */
     et_experiment experiment;                  /* settings in the model's arena */
-    et_artifact_text text[ET_TABLE_FILES + 1]; /* of the table, then params.yaml; bytes are owned */
+    et_artifact_file text[ET_TABLE_FILES + 1]; /* of the table, then params.yaml; bytes are owned */
     const et_value *identity;                  /* of its checkpoints */
     et_predictor *predictor; /* of the weights of version `predicts`; NULL: none */
     int64_t predicts;        /* the version of the model */
@@ -157,7 +157,7 @@ static int read_texts(et_table *t, const char *directory, et_error *error)
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES && !status && !t->text[i].bytes; i++) {
         char *bytes = NULL;
-        et_artifact_text *text = &t->text[i];
+        et_artifact_file *text = &t->text[i];
         text->name = et_table_file_names[i];
         status = et_file_read(&bytes, &text->length, et_path_of(directory, text->name).text,
                               ET_TABLE_BYTES_MAX, error);
@@ -274,7 +274,7 @@ static int print_settings(et_table_network *n, et_error *error)
     int status = et_experiment_print(&n->experiment, &text, error);
     if (!status && text.failed)
         status = et_alloc_failed(error, text.length, "settings");
-    n->text[PARAMS] = (et_artifact_text){ ET_RUN_SETTINGS, NULL, text.length };
+    n->text[PARAMS] = (et_artifact_file){ ET_RUN_SETTINGS, NULL, text.length };
     n->text[PARAMS].bytes = status ? NULL : et_strbuf_detach(&text);
     if (!status && !n->text[PARAMS].bytes)
         status = et_alloc_failed(error, n->text[PARAMS].length, "settings");
@@ -285,12 +285,12 @@ static int print_settings(et_table_network *n, et_error *error)
 static int copy_texts(et_table_network *n, const et_table *table, et_error *error)
 {
     for (int i = 0; i < ET_TABLE_FILES; i++) {
-        const et_artifact_text *from = &table->text[i];
+        const et_artifact_file *from = &table->text[i];
         char *bytes = et_alloc(from->length + 1, 1);
         if (!bytes)
             return et_alloc_failed(error, from->length, "a model");
         memcpy(bytes, from->bytes, from->length + 1);
-        n->text[i] = (et_artifact_text){ from->name, bytes, from->length };
+        n->text[i] = (et_artifact_file){ from->name, bytes, from->length };
     }
     return ET_OK;
 }
@@ -347,7 +347,7 @@ static int load(et_model *m, const char *path, et_error *error)
 static int write_text(const et_table_network *n, int which, const char *run, et_error *error)
 {
     et_assert(which >= 0 && which < TEXTS && run);
-    const et_artifact_text *text = &n->text[which];
+    const et_artifact_file *text = &n->text[which];
     const et_path path = et_path_of(run, text->name);
     char *bytes;
     size_t length;
@@ -568,7 +568,7 @@ int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *erro
     int status = open_predictor(n, error);
     printing p = { .predictor = n->predictor, .to = to };
     if (!status && !(status = open_all(&p, path, error)) && !(status = print_all(&p, error)))
-        et_unseen_warn(&p.block.unseen);
+        et_unknown_values_warn(&p.block.unseen);
     et_row_reader_close(p.reader);
     et_prediction_block_release(&p.block);
     et_prediction_lines_release(&p.lines);

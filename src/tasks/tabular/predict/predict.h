@@ -31,7 +31,7 @@ int et_tabular_check_identity(const et_experiment *experiment, const et_artifact
 typedef struct et_table_model {
     et_arena arena;
     const char *directory; /* or the file; in arena */
-    et_artifact_text
+    et_artifact_file
         text[ET_TABLE_MODEL_FILES]; /* as they were read; bytes are owned, as the next */
     et_table_files texts;
     et_encoder *encoder;

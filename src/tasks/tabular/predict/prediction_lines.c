@@ -660,14 +660,15 @@ int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t ke
     const et_table_model *model = p->model;
     int status = et_row_block_open(&block->rows, rows, model->encoder, keep, error);
     return status ? status
-                  : et_unseen_open(&block->unseen, model->encoder, model->texts.metadata, error);
+                  : et_unknown_values_open(&block->unseen, model->encoder, model->texts.metadata,
+                                           error);
 }
 
 void et_prediction_block_release(et_prediction_block *block)
 {
     et_row_block_release(&block->rows);
     et_strbuf_release(&block->lines);
-    et_unseen_release(&block->unseen);
+    et_unknown_values_release(&block->unseen);
 }
 
 /* A bad row ends the block, or is kept with its message. */
@@ -700,7 +701,7 @@ static int put_row(et_prediction_block *b, et_predictor *p, const et_prediction_
     *put = !status;
     if (status)
         return fail_row(b, how, row, status, &reason);
-    et_unseen_add(&b->unseen, row->cells, NULL, row->line);
+    et_unknown_values_add(&b->unseen, row->cells, NULL, row->line);
     return ET_OK;
 }
 

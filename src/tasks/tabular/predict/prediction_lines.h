@@ -36,7 +36,7 @@
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 #include "data/table/rows/rows.h"
 #include "tasks/tabular/predict/predict.h"
 
@@ -160,9 +160,9 @@ void et_prediction_number(et_strbuf *out, double value);
 
 typedef struct et_prediction_block {
     et_row_block rows;
-    et_strbuf lines;  /* the printed lines */
-    et_unseen unseen; /* of its rows */
-    int status;       /* of a row that ended it, after the lines before */
+    et_strbuf lines;          /* the printed lines */
+    et_unknown_values unseen; /* of its rows */
+    int status;               /* of a row that ended it, after the lines before */
     et_error error;
 } et_prediction_block;
 

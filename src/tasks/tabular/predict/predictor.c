@@ -134,7 +134,7 @@ static int read_encoder(et_table_model *model, const et_artifact *artifact, et_e
     et_table_files *texts = &model->texts;
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES && !status; i++) {
-        const et_artifact_text *text = &model->text[i];
+        const et_artifact_file *text = &model->text[i];
         const char *path;
         status = read_text(model, artifact, i, et_table_file_names[i], &path, error);
         if (!status)
@@ -151,7 +151,7 @@ static int read_encoder(et_table_model *model, const et_artifact *artifact, et_e
 static int open_builder(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
-    const et_artifact_text *text = &model->text[ET_TABLE_FILE_MODEL];
+    const et_artifact_file *text = &model->text[ET_TABLE_FILE_MODEL];
     const char *path;
     const et_table_set_options parts = { .schema = model->texts.schema,
                                          .metadata = model->texts.metadata,

@@ -205,7 +205,7 @@ static int64_t due(const et_action *self, int64_t step)
     return step > ET_ACTION_NEVER - every ? ET_ACTION_NEVER : (step / every + 1) * every;
 }
 
-static int tell_evaluation(et_action *self, const et_moment *now, et_error *error)
+static int tell_evaluation(et_action *self, const et_action_context *now, et_error *error)
 {
     const job *j = job_of_action(self);
     char key[128];

@@ -19,7 +19,7 @@
 #include "engine/nn/transformer.h"
 #include "formats/marian/lexicon.h"
 #include "tasks/translation/decoding/beam.h"
-#include "tasks/translation/decoding/choice.h"
+#include "tasks/translation/decoding/sampling.h"
 
 typedef struct et_decoder et_decoder;
 
@@ -45,7 +45,7 @@ typedef struct et_decoder_model {
  * none longer than max_length, and the result is their log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
-    et_choice_options choice;
+    et_sampling_options choice;
     bool forced;
     int32_t start;      /* the symbol a target begins with */
     int64_t max_length; /* of a target, EOS counted; 0: source length * length_factor, rounded up;

@@ -365,7 +365,7 @@ struct et_search {
     int32_t *slot, *other_slot;
     seat *seats;
     /* Where logits are read: what reads them, and the best of a place's rows, [size, 2 size]. */
-    et_choice choice;
+    et_sampling choice;
     float *best;
     int32_t *best_token;
     uint64_t *listable; /* [vocabulary / 64] bits of one sentence's shortlist, as it enters */
@@ -394,7 +394,7 @@ void et_search_free(et_search *search)
         et_beam_release(&at->beam);
         et_free(at->words);
     }
-    et_choice_release(&search->choice);
+    et_sampling_release(&search->choice);
     et_free(search->listable);
     et_free(search->listed);
     et_free(search->best);
@@ -440,7 +440,7 @@ static bool reads_logits(const et_search *search)
 {
     return search->options.lexicon || search->options.forced || search->options.beam.phrases ||
            search->count > 1 || search->models[0].transformer.output_bias ||
-           et_choice_reads_logits(&search->options.choice);
+           et_sampling_reads_logits(&search->options.choice);
 }
 
 static int make_models(et_search *search, const et_decoder_model *models, et_device *device,
@@ -459,8 +459,8 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
         search->best = et_alloc(found, sizeof *search->best);
         search->best_token = et_alloc(found, sizeof *search->best_token);
         status = search->best && search->best_token
-                     ? et_choice_init(&search->choice, &search->options.choice,
-                                      vocabulary_of(search), error)
+                     ? et_sampling_init(&search->choice, &search->options.choice,
+                                        vocabulary_of(search), error)
                      : et_alloc_failed(error, found * sizeof *search->best, "decoding");
     }
     if (status)
@@ -532,7 +532,7 @@ static void add_all(et_search *search, const int32_t *tokens, int count)
 static void make_list(et_search *search, seat *at, const et_decoder_sentence *sentence)
 {
     const et_decoder_options *options = &search->options;
-    const et_choice_options *choice = &options->choice;
+    const et_sampling_options *choice = &options->choice;
     const et_phrases *phrases = sentence->phrases;
     const int64_t parts = (vocabulary_of(search) + 63) / 64;
     at->word_count = 0;
@@ -713,26 +713,26 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
 }
 
 /* The position of the token that follows hypothesis i. */
-static et_choice_position choice_of(const seat *at, int i)
+static et_sampling_position choice_of(const seat *at, int i)
 {
-    return (et_choice_position){ at->sentence->number, at->beam.length, i };
+    return (et_sampling_position){ at->sentence->number, at->beam.length, i };
 }
 
 /* Reads the logits of row i of a place, of all models; of a shortlist's tokens they were computed
  * for all its rows. */
-static bool read_row(et_search *search, const seat *at, int i, et_choice_position which)
+static bool read_row(et_search *search, const seat *at, int i, et_sampling_position which)
 {
     const float *logits[ET_DECODER_MODELS_MAX];
     const int row = at->row + i;
     if (search->listed) {
         logits[0] = search->listed + i * at->word_count;
-        return et_choice_read(&search->choice, logits, which);
+        return et_sampling_read(&search->choice, logits, which);
     }
     for (int m = 0; m < search->count; m++) {
         const float *all = et_plan_output(search->models[m].decode, 0).data;
         logits[m] = all + row * vocabulary_of(search);
     }
-    return et_choice_read(&search->choice, logits, which);
+    return et_sampling_read(&search->choice, logits, which);
 }
 
 /* The likeliest tokens of the row that was read last, and those that hypothesis i needs. */
@@ -740,7 +740,7 @@ static void propose(et_search *search, seat *at, int i)
 {
     const int wide = 2 * search->options.beam.size;
     int32_t needed[ET_PHRASES_MAX];
-    et_choice_best(&search->choice, wide, search->best, search->best_token);
+    et_sampling_best(&search->choice, wide, search->best, search->best_token);
     for (int k = 0; k < wide; k++)
         et_beam_propose(&at->beam, i, search->best[k], search->best_token[k]);
     const int count = et_beam_needs(&at->beam, i, needed);
@@ -749,7 +749,7 @@ static void propose(et_search *search, seat *at, int i)
         while (known < wide && search->best_token[known] != needed[n])
             known++;
         if (known == wide)
-            et_beam_propose(&at->beam, i, et_choice_log_p(&search->choice, needed[n]), needed[n]);
+            et_beam_propose(&at->beam, i, et_sampling_log_p(&search->choice, needed[n]), needed[n]);
     }
 }
 
@@ -766,8 +766,8 @@ static void advance_rows(et_search *search, seat *at)
         if (phrases)
             propose(search, at, i);
         else
-            et_choice_best(&search->choice, wide, search->best + i * wide,
-                           search->best_token + i * wide);
+            et_sampling_best(&search->choice, wide, search->best + i * wide,
+                             search->best_token + i * wide);
     }
     if (phrases)
         et_beam_choose(&at->beam, at->parent, at->next);
@@ -784,15 +784,15 @@ static void extend(et_search *search, seat *at)
     const bool first = at->beam.length == 0;
     const int count = first ? search->options.beam.size : at->rows;
     for (int i = 0; i < count; i++) {
-        et_choice_position here = choice_of(at, first ? i : at->beam.sample[i]);
+        et_sampling_position here = choice_of(at, first ? i : at->beam.sample[i]);
         bool reads = !first || i == 0 || search->options.choice.noise > 0;
         if (reads && !read_row(search, at, first ? 0 : i, here)) {
             et_beam_abandon(&at->beam);
             return;
         }
         token[i] = search->options.forced ? at->sentence->forced[at->beam.length]
-                                          : et_choice_draw(&search->choice, here);
-        log_p[i] = et_choice_log_p(&search->choice, token[i]);
+                                          : et_sampling_draw(&search->choice, here);
+        log_p[i] = et_sampling_log_p(&search->choice, token[i]);
     }
     et_beam_extend(&at->beam, log_p, token, at->parent, at->next);
 }
@@ -817,7 +817,7 @@ static void advance_seat(et_search *search, seat *at)
     if (search->listed) {
         search_model_list(&search->models[0], at->row, at->rows, at->words, at->word_count,
                           search->listed);
-        et_choice_set_words(&search->choice, at->words, at->word_count);
+        et_sampling_set_words(&search->choice, at->words, at->word_count);
     }
     if (!reads_logits(search)) {
         const ptrdiff_t from = (ptrdiff_t)at->row * 2 * search->options.beam.size;

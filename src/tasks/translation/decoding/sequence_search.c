@@ -8,13 +8,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/decoding/beam.h"
-#include "tasks/translation/decoding/choice.h"
+#include "tasks/translation/decoding/sampling.h"
 
 struct et_sequence_search {
     et_sequence_options options;
     int64_t count;
     et_beam *beams; /* [count] */
-    et_choice choice;
+    et_sampling choice;
     /* of a step */
     int32_t *ids;               /* [2][rows, max_length]: of this step, and of the next */
     int64_t *parent;            /* [rows] */
@@ -80,14 +80,14 @@ static int open_all(et_sequence_search *s, et_error *error)
                                    .ends = o->ends,
                                    .end_count = o->end_count,
                                    .results = o->results ? o->results : o->size };
-    const et_choice_options choice = { .sampling = o->sampling,
-                                       .top_k = o->top_k,
-                                       .top_p = o->top_p,
-                                       .temperature = o->temperature,
-                                       .noise = o->noise,
-                                       .seed = o->seed,
-                                       .first = o->first,
-                                       .first_count = o->first_count };
+    const et_sampling_options choice = { .sampling = o->sampling,
+                                         .top_k = o->top_k,
+                                         .top_p = o->top_p,
+                                         .temperature = o->temperature,
+                                         .noise = o->noise,
+                                         .seed = o->seed,
+                                         .first = o->first,
+                                         .first_count = o->first_count };
     s->beams = et_alloc_zero((size_t)s->count + 1, sizeof *s->beams);
     s->ids = et_alloc_zero(2 * rows * (size_t)(o->max_length + 1) + 1, sizeof *s->ids);
     s->parent = et_alloc(rows + 1, sizeof *s->parent);
@@ -96,7 +96,7 @@ static int open_all(et_sequence_search *s, et_error *error)
     s->token = et_alloc(2 * size * size, sizeof *s->token);
     if (!s->beams || !s->ids || !s->parent || !s->logits || !s->log_p || !s->token)
         return et_alloc_failed(error, rows * (size_t)o->vocabulary * sizeof *s->logits, "a search");
-    int status = et_choice_init(&s->choice, &choice, o->vocabulary, error);
+    int status = et_sampling_init(&s->choice, &choice, o->vocabulary, error);
     for (int64_t i = 0; i < s->count && !status; i++) {
         status = et_beam_init(&s->beams[i], &beam, (int)o->max_length, error);
         if (!status)
@@ -123,18 +123,18 @@ static int continue_beam(et_sequence_search *s, int64_t sequence, et_error *erro
         const bool fills = !o->sampling && et_beam_row_fills(beam, i);
         const float *row = s->logits + (sequence * size + (begins ? 0 : i)) * o->vocabulary;
         const int hypothesis = o->sampling && !begins ? beam->sample[i] : i;
-        const et_choice_position which = { (uint64_t)sequence, beam->length, hypothesis };
-        if (!fills && !et_choice_read(&s->choice, &row, which))
+        const et_sampling_position which = { (uint64_t)sequence, beam->length, hypothesis };
+        if (!fills && !et_sampling_read(&s->choice, &row, which))
             return et_fail(error, ET_EDIVERGED,
                            "sequence %lld, position %d: the logits are not finite",
                            (long long)sequence, beam->length);
         if (o->sampling) {
-            *token = et_choice_draw(&s->choice, which);
+            *token = et_sampling_draw(&s->choice, which);
             *log_p = s->choice.log_p[*token];
             continue;
         }
         if (!fills)
-            et_choice_best(&s->choice, best, log_p, token);
+            et_sampling_best(&s->choice, best, log_p, token);
         for (int k = fills ? 0 : best; k < wide; k++) {
             log_p[k] = -INFINITY;
             token[k] = 0;
@@ -234,7 +234,7 @@ void et_sequence_search_free(et_sequence_search *s)
         return;
     for (int64_t i = 0; s->beams && i < s->count; i++)
         et_beam_release(&s->beams[i]);
-    et_choice_release(&s->choice);
+    et_sampling_release(&s->choice);
     et_free(s->beams);
     et_free(s->ids);
     et_free(s->parent);

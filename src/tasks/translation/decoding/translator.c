@@ -614,8 +614,8 @@ static int force(et_translator *t, et_decoder_sentence *sentences, size_t count,
                                       .eos = options.beam.eos,
                                       .by_length = options.beam.by_length };
     options.lexicon = NULL;
-    options.choice = (et_choice_options){ .weights = options.choice.weights,
-                                          .model_count = options.choice.model_count };
+    options.choice = (et_sampling_options){ .weights = options.choice.weights,
+                                            .model_count = options.choice.model_count };
     options.forced = true;
     options.max_length = longest;
     int status = et_translator_make_decoder(&decoder, t, &options, error);

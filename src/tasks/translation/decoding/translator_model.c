@@ -145,7 +145,7 @@ static int open_model(et_translator *t, const et_artifact *artifact, et_error *e
 
 /* Members of an ensemble are translators. Each stays as it is and is only read: its weights,
  * settings and vocabularies. The translator that is opened with them has the decoder, which runs
- * all models (search.c) and averages their probabilities (choice.c). */
+ * all models (search.c) and averages their probabilities (sampling.c). */
 
 static int check_members(const et_translator_options *o, et_error *error)
 {
@@ -241,7 +241,7 @@ static int join_suppressed(et_translator *t, et_error *error)
     if (!ids)
         return et_alloc_failed(error, count * sizeof *ids, "a list of tokens");
     for (int i = -1; i < t->other_count; i++) {
-        const et_choice_options *of = i < 0 ? &t->choice : &t->others[i]->choice;
+        const et_sampling_options *of = i < 0 ? &t->choice : &t->others[i]->choice;
         if (of->never_count)
             memcpy(end, of->never, (size_t)of->never_count * sizeof *ids);
         end += of->never_count;
@@ -347,14 +347,14 @@ static int find_tags(et_translator *t, et_error *error)
 static int resolve_decoding(et_translator *t, et_error *error)
 {
     const et_decoding_options *o = &t->decoding;
-    t->choice = (et_choice_options){ .sampling = o->sampling,
-                                     .top_k = o->top_k,
-                                     .top_p = o->top_p,
-                                     .temperature = o->temperature,
-                                     .noise = o->noise,
-                                     .seed = o->seed,
-                                     .weights = t->weights,
-                                     .model_count = 1 + t->other_count };
+    t->choice = (et_sampling_options){ .sampling = o->sampling,
+                                       .top_k = o->top_k,
+                                       .top_p = o->top_p,
+                                       .temperature = o->temperature,
+                                       .noise = o->noise,
+                                       .seed = o->seed,
+                                       .weights = t->weights,
+                                       .model_count = 1 + t->other_count };
     int status;
     if ((status = find_tags(t, error)) ||
         (status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error)) ||

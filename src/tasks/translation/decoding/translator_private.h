@@ -19,7 +19,7 @@ struct et_translator {
     et_experiment experiment;      /* the run's settings; texts in arena */
     et_translator_options options; /* a copy */
     et_decoding_options decoding;  /* a copy; its lists come from choice and ends, in arena */
-    et_choice_options choice;
+    et_sampling_options choice;
     const char
         *tags; /* language tags of the source vocabulary (vocabulary.h); NULL: none; in arena */
     et_strings language_tags; /* all of them; in arena */

@@ -17,22 +17,22 @@ static int write_model(const et_translator *t, const char *path, const char *pre
 {
     const et_vocabularies *v = t->vocabularies;
     int status = et_experiment_print(&t->experiment, settings, error);
-    et_artifact_text texts[3 + ET_SIDES] = {
+    et_artifact_file texts[3 + ET_SIDES] = {
         { ET_RUN_SETTINGS, et_strbuf_text(settings), settings->length },
     };
     int count = 1;
     for (int i = 0; i < v->count; i++) {
-        et_artifact_text *text = &texts[count++];
+        et_artifact_file *text = &texts[count++];
         text->name = v->roles[i].file;
         text->bytes = et_vocabulary_bytes(v->models[i], &text->length);
     }
     if (t->lexicon) {
-        et_artifact_text *text = &texts[count++];
+        et_artifact_file *text = &texts[count++];
         text->name = ET_TRANSLATION_LEXICON;
         text->bytes = et_lexicon_bytes(t->lexicon, &text->length);
     }
     if (t->unused)
-        texts[count++] = (et_artifact_text){ ET_UNUSED_TENSORS, t->unused, t->unused_length };
+        texts[count++] = (et_artifact_file){ ET_UNUSED_TENSORS, t->unused, t->unused_length };
     const et_artifact_content model = { .texts = texts,
                                         .count = count,
                                         .params = t->params,

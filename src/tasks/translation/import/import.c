@@ -278,7 +278,7 @@ typedef struct made {
     et_strbuf settings;
     char *unused; /* ET_UNUSED_TENSORS; owned; NULL: none */
     size_t unused_length;
-    et_artifact_text texts[3 + ET_SIDES];
+    et_artifact_file texts[3 + ET_SIDES];
     et_artifact_content content; /* of all above */
 } made;
 
@@ -336,7 +336,7 @@ static int make(made *m, et_import *from, et_error *error)
 
 static void add_text(made *m, const char *name, const char *bytes, size_t length)
 {
-    m->texts[m->content.count++] = (et_artifact_text){ name, bytes, length };
+    m->texts[m->content.count++] = (et_artifact_file){ name, bytes, length };
 }
 
 static void release(made *m)

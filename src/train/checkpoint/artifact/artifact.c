@@ -405,7 +405,7 @@ static const et_safetensors_tensor *find_in_file(const et_artifact *artifact, co
 }
 
 /* The text in a file or a content; not verified. */
-static bool find_text(const et_artifact *artifact, const char *name, et_artifact_text *out)
+static bool find_text(const et_artifact *artifact, const char *name, et_artifact_file *out)
 {
     const et_artifact_content *content = artifact->content;
     for (int i = 0; content && i < content->count; i++) {
@@ -415,13 +415,13 @@ static bool find_text(const et_artifact *artifact, const char *name, et_artifact
     }
     const et_safetensors_tensor *text = artifact->file ? find_in_file(artifact, name) : NULL;
     if (text)
-        *out = (et_artifact_text){ name, text->data, text->bytes };
+        *out = (et_artifact_file){ name, text->data, text->bytes };
     return text != NULL;
 }
 
 bool et_artifact_has(const et_artifact *artifact, const char *name)
 {
-    et_artifact_text text;
+    et_artifact_file text;
     if (et_artifact_is_file(artifact))
         return find_text(artifact, name, &text);
     return et_file_exists_in(is_made(artifact, name) ? artifact->member->run : artifact->name,
@@ -437,7 +437,7 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
         return print_member(artifact->member, bytes, length, error);
     if (!et_artifact_is_file(artifact))
         return et_file_read(bytes, length, et_path_of(artifact->name, name).text, most, error);
-    et_artifact_text text;
+    et_artifact_file text;
     if (!find_text(artifact, name, &text))
         return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", artifact->name, name);
     if (text.length > most)

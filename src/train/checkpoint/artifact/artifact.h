@@ -168,14 +168,14 @@ int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena
 /* ---- writing ---- */
 
 /* All borrowed. */
-typedef struct et_artifact_text {
+typedef struct et_artifact_file {
     const char *name; /* of the file in a directory */
     const char *bytes;
     size_t length;
-} et_artifact_text;
+} et_artifact_file;
 
 typedef struct et_artifact_content {
-    const et_artifact_text *texts; /* [count] */
+    const et_artifact_file *texts; /* [count] */
     int count;
     et_params *params; /* values in use */
     int64_t step;

@@ -93,7 +93,7 @@ static void make_items(draft *d, bool whole)
     for (int i = 0; i < weights && !d->arena.failed; i++)
         add_weight(d, i);
     for (int i = 0; i < d->content->count && whole && !d->arena.failed; i++) {
-        const et_artifact_text *text = &d->content->texts[i];
+        const et_artifact_file *text = &d->content->texts[i];
         const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
         add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
     }

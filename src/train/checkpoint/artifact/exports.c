@@ -358,7 +358,7 @@ int et_export_now(et_export_action *self, int64_t step, const char **path, et_er
     return status ? et_fail_while(error, status, "exporting step %lld", (long long)step) : ET_OK;
 }
 
-static int act_export(et_action *action, const et_moment *now, et_error *error)
+static int act_export(et_action *action, const et_action_context *now, et_error *error)
 {
     const char *path;
     return now->rank ? ET_OK : et_export_now((et_export_action *)action, now->step, &path, error);
@@ -471,7 +471,7 @@ int et_exports_follow(et_exports *self, const char *model_dir, const et_value *s
                   : ET_OK;
 }
 
-static int act_follow(et_action *action, const et_moment *now, et_error *error)
+static int act_follow(et_action *action, const et_action_context *now, et_error *error)
 {
     const et_checkpoint_export *self = (const et_checkpoint_export *)action;
     return now->rank ? ET_OK

@@ -1,4 +1,4 @@
-#include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/trainable.h"
 
 #include <string.h>
 
@@ -74,100 +74,100 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
     return ET_OK;
 }
 
-struct et_learner {
+struct et_trainable {
     et_task_trainer *one;    /* of the first task; owned if there is only one task */
     et_multitask *multitask; /* of several; owned. NULL: there is one */
 };
 
-static int task_count(const et_learner *learner)
+static int task_count(const et_trainable *trainable)
 {
-    return learner->multitask ? learner->multitask->count : 1;
+    return trainable->multitask ? trainable->multitask->count : 1;
 }
 
-static et_task_trainer *task_at(const et_learner *learner, int i)
+static et_task_trainer *task_at(const et_trainable *trainable, int i)
 {
-    et_assert(learner->multitask ? i >= 0 && i < learner->multitask->count : !i);
-    return learner->multitask ? learner->multitask->parts[i].trainer : learner->one;
+    et_assert(trainable->multitask ? i >= 0 && i < trainable->multitask->count : !i);
+    return trainable->multitask ? trainable->multitask->parts[i].trainer : trainable->one;
 }
 
 /* The prefix of a task's values: "digits/", or "" for a single task. NULL: no memory. */
-static const char *prefix_of(const et_learner *learner, int i, et_arena *arena)
+static const char *prefix_of(const et_trainable *trainable, int i, et_arena *arena)
 {
-    return learner->multitask
-               ? et_arena_printf(arena, "%s/", et_multitask_name(learner->multitask, i))
+    return trainable->multitask
+               ? et_arena_printf(arena, "%s/", et_multitask_name(trainable->multitask, i))
                : "";
 }
 
 /* ---- opening ---- */
 
-int et_learner_open(et_learner **out, et_task *task, et_device *device, et_params *params,
-                    const et_task_trainer_options *options, et_error *error)
+int et_trainable_open(et_trainable **out, et_task *task, et_device *device, et_params *params,
+                      const et_task_trainer_options *options, et_error *error)
 {
     const et_multitask_request request = { device, params, options };
     *out = NULL;
-    et_learner *learner = et_alloc_zero(1, sizeof *learner);
-    if (!learner)
-        return et_alloc_failed(error, sizeof *learner, "a trainer");
+    et_trainable *trainable = et_alloc_zero(1, sizeof *trainable);
+    if (!trainable)
+        return et_alloc_failed(error, sizeof *trainable, "a trainer");
     int status = task->class->open_multitask
-                     ? task->class->open_multitask(task, &request, &learner->multitask, error)
-                     : et_task_trainer_open(&learner->one, task, device, params, options, error);
+                     ? task->class->open_multitask(task, &request, &trainable->multitask, error)
+                     : et_task_trainer_open(&trainable->one, task, device, params, options, error);
     if (!status)
-        learner->one = task_at(learner, 0);
+        trainable->one = task_at(trainable, 0);
     if (status)
-        et_free(learner);
+        et_free(trainable);
     else
-        *out = learner;
+        *out = trainable;
     return status;
 }
 
-void et_learner_close(et_learner *learner)
+void et_trainable_close(et_trainable *trainable)
 {
-    if (!learner)
+    if (!trainable)
         return;
-    if (learner->multitask)
-        et_multitask_close(learner->multitask);
+    if (trainable->multitask)
+        et_multitask_close(trainable->multitask);
     else
-        et_task_trainer_close(learner->one);
-    et_free(learner);
+        et_task_trainer_close(trainable->one);
+    et_free(trainable);
 }
 
-et_trainer *et_learner_trainer(et_learner *learner)
+et_trainer *et_trainable_trainer(et_trainable *trainable)
 {
-    return learner->multitask ? et_multitask_trainer(learner->multitask)
-                              : et_task_trainer_trainer(learner->one);
+    return trainable->multitask ? et_multitask_trainer(trainable->multitask)
+                                : et_task_trainer_trainer(trainable->one);
 }
 
-et_evaluator *et_learner_evaluator(et_learner *learner)
+et_evaluator *et_trainable_evaluator(et_trainable *trainable)
 {
-    return learner->multitask ? et_multitask_evaluator(learner->multitask)
-                              : et_task_trainer_evaluator(learner->one);
+    return trainable->multitask ? et_multitask_evaluator(trainable->multitask)
+                                : et_task_trainer_evaluator(trainable->one);
 }
 
-int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *error)
+int et_trainable_single(et_trainable *trainable, et_task_trainer **out, et_error *error)
 {
-    *out = learner->multitask ? NULL : learner->one;
+    *out = trainable->multitask ? NULL : trainable->one;
     return *out ? ET_OK
                 : et_fail(error, ET_ECONFIG,
                           "%d tasks: several tasks cannot be trained with workers and parameter "
                           "servers; "
                           "use ranks (runtime.data_shards, `etude launch -n N`)",
-                          task_count(learner));
+                          task_count(trainable));
 }
 
 /* ---- values that people see ---- */
 
 /* auto: that of the first task that has one and, if there are several, is evaluated; of several
  * sets of validation data, the first set's. */
-int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
-                           et_arena *arena, et_error *error)
+int et_trainable_best_metric(const et_trainable *trainable, const char *asked, const char **best,
+                             et_arena *arena, et_error *error)
 {
     const bool automatic = asked && !strcmp(asked, ET_BEST_AUTO);
     *best = automatic ? NULL : asked;
-    for (int i = 0; automatic && i < task_count(learner); i++) {
-        const et_task_trainer *t = task_at(learner, i);
-        if (!t->task->class->best_metric || (learner->multitask && !t->validation.source))
+    for (int i = 0; automatic && i < task_count(trainable); i++) {
+        const et_task_trainer *t = task_at(trainable, i);
+        if (!t->task->class->best_metric || (trainable->multitask && !t->validation.source))
             continue;
-        const char *prefix = prefix_of(learner, i, arena);
+        const char *prefix = prefix_of(trainable, i, arena);
         return prefix ? et_main_metrics_best(best, t, prefix, arena, error)
                       : et_alloc_failed(error, 0, "a name");
     }
@@ -175,18 +175,18 @@ int et_learner_best_metric(const et_learner *learner, const char *asked, const c
 }
 
 /* Several tasks or sets of data show one metric each. */
-int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
-                             int *most, et_arena *arena, et_error *error)
+int et_trainable_shown_metrics(const et_trainable *trainable, const char *best,
+                               et_main_metrics *shown, int *most, et_arena *arena, et_error *error)
 {
     et_main_metrics own = { .count = 0 };
     *shown = own;
     if (best)
         et_main_metrics_add(shown, best);
     int status = ET_OK;
-    for (int i = 0; !status && i < task_count(learner); i++) {
-        const char *prefix = prefix_of(learner, i, arena);
-        status = prefix ? et_main_metrics_of_task(&own, task_at(learner, i), prefix,
-                                                  learner->multitask, arena, error)
+    for (int i = 0; !status && i < task_count(trainable); i++) {
+        const char *prefix = prefix_of(trainable, i, arena);
+        status = prefix ? et_main_metrics_of_task(&own, task_at(trainable, i), prefix,
+                                                  trainable->multitask, arena, error)
                         : et_alloc_failed(error, 0, "a name");
     }
     for (int i = 0; i < own.count; i++)
@@ -198,28 +198,28 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
 
 /* ---- what training needs ---- */
 
-const et_layout *et_learner_layout(const et_learner *learner)
+const et_layout *et_trainable_layout(const et_trainable *trainable)
 {
-    const et_task_trainer *t = learner->one;
+    const et_task_trainer *t = trainable->one;
     return t->source ? &t->source->layout : &t->validation.source->layout;
 }
 
-int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error)
+int et_trainable_batches(const et_trainable *trainable, int64_t *count, et_error *error)
 {
-    return learner->multitask ? et_multitask_batches(learner->multitask, count, error)
-                              : et_task_trainer_batches(learner->one, count, error);
+    return trainable->multitask ? et_multitask_batches(trainable->multitask, count, error)
+                                : et_task_trainer_batches(trainable->one, count, error);
 }
 
 /* One store and one optimizer, which are the first task's; joint training adds gradients up. */
-et_learner_facts et_learner_facts_of(const et_learner *learner)
+et_trainable_facts et_trainable_facts_of(const et_trainable *trainable)
 {
-    const et_multitask *m = learner->multitask;
-    et_learner_facts facts = { .parameter_bytes = et_task_trainer_parameter_bytes(learner->one),
-                               .recompute = ET_RECOMPUTE_NONE };
+    const et_multitask *m = trainable->multitask;
+    et_trainable_facts facts = { .parameter_bytes = et_task_trainer_parameter_bytes(trainable->one),
+                                 .recompute = ET_RECOMPUTE_NONE };
     if (m && m->gradient)
         facts.parameter_bytes += (size_t)et_params_trained_size(m->params) * sizeof(float);
-    for (int i = 0; i < task_count(learner); i++) {
-        const et_task_trainer *t = task_at(learner, i);
+    for (int i = 0; i < task_count(trainable); i++) {
+        const et_task_trainer *t = task_at(trainable, i);
         facts.sum_bytes += t->step.reducer ? t->step.reducer->bytes : 0;
         if (!t->pass)
             continue;

@@ -1,13 +1,13 @@
-/* A learner: a list of tasks, one (its task trainer) or several (a multitask), for commands, and
+/* A trainable: a list of tasks, one (its task trainer) or several (a multitask), for commands, and
  * facts about the tasks for people.
  *
- *     et_learner_open(&learner, task, device, params, &options, &error);
- *     controller.trainer = et_learner_trainer(learner);
- *     et_learner_close(learner);
+ *     et_trainable_open(&trainable, task, device, params, &options, &error);
+ *     controller.trainer = et_trainable_trainer(trainable);
+ *     et_trainable_close(trainable);
  *
  * Borrows task, device and params, which must be empty. */
-#ifndef ETUDE_SYSTEMS_MODELGARDEN_LEARNER_H
-#define ETUDE_SYSTEMS_MODELGARDEN_LEARNER_H
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_TRAINABLE_H
+#define ETUDE_SYSTEMS_MODELGARDEN_TRAINABLE_H
 
 #include "base/arena.h"
 #include "systems/modelgarden/task_trainer.h"
@@ -36,43 +36,43 @@ int et_main_metrics_best(const char **name, const et_task_trainer *trainer, cons
 int et_main_metrics_of_task(et_main_metrics *metrics, const et_task_trainer *trainer,
                             const char *prefix, bool only_first, et_arena *arena, et_error *error);
 
-typedef struct et_learner et_learner;
+typedef struct et_trainable et_trainable;
 
-int et_learner_open(et_learner **out, et_task *task, et_device *device, et_params *params,
-                    const et_task_trainer_options *options, et_error *error);
-void et_learner_close(et_learner *learner); /* NULL allowed */
+int et_trainable_open(et_trainable **out, et_task *task, et_device *device, et_params *params,
+                      const et_task_trainer_options *options, et_error *error);
+void et_trainable_close(et_trainable *trainable); /* NULL allowed */
 
 /* asked: a name of settings, or ET_BEST_AUTO; NULL: none. *best: the value of validation that
  * chooses the best; NULL: none does. Names live in arena or are the task's. */
-int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
-                           et_arena *arena, et_error *error);
+int et_trainable_best_metric(const et_trainable *trainable, const char *asked, const char **best,
+                             et_arena *arena, et_error *error);
 
 /* The validation metrics to show: first best, if not NULL, then the main metrics. *most: how many
  * if there is room: 2 for one task; all for several tasks or sets. */
-int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
-                             int *most, et_arena *arena, et_error *error);
+int et_trainable_shown_metrics(const et_trainable *trainable, const char *best,
+                               et_main_metrics *shown, int *most, et_arena *arena, et_error *error);
 
-et_trainer *et_learner_trainer(et_learner *learner);
-et_evaluator *et_learner_evaluator(et_learner *learner); /* NULL: no data for it */
+et_trainer *et_trainable_trainer(et_trainable *trainable);
+et_evaluator *et_trainable_evaluator(et_trainable *trainable); /* NULL: no data for it */
 
 /* The task trainer of a run with a single task. ET_ECONFIG: there are several tasks. */
-int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *error);
+int et_trainable_single(et_trainable *trainable, et_task_trainer **out, et_error *error);
 
 /* The layout of the training data, or without training data of the validation data. Several tasks:
  * the layout of the first task. */
-const et_layout *et_learner_layout(const et_learner *learner);
+const et_layout *et_trainable_layout(const et_trainable *trainable);
 /* The number of batches in an epoch; for several tasks: et_multitask_batches. 0: unknown. */
-int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error);
+int et_trainable_batches(const et_trainable *trainable, int64_t *count, et_error *error);
 
 /* What training takes, for people. */
-typedef struct et_learner_facts {
+typedef struct et_trainable_facts {
     size_t parameter_bytes; /* values, gradients, slots, ... */
     size_t sum_bytes;       /* sums of gradients over batches */
     et_plan_memory memory;  /* of the passes of training, together */
     et_recompute recompute; /* the highest level of a pass */
     int calls;              /* for loss and gradients */
-} et_learner_facts;
+} et_trainable_facts;
 
-et_learner_facts et_learner_facts_of(const et_learner *learner);
+et_trainable_facts et_trainable_facts_of(const et_trainable *trainable);
 
 #endif

@@ -1,4 +1,4 @@
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,16 +13,17 @@
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
-int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata *metadata,
-                   et_error *error)
+int et_unknown_values_open(et_unknown_values *self, const et_encoder *encoder,
+                           const et_metadata *metadata, et_error *error)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     const size_t columns = (size_t)et_schema_count(schema);
-    *self = (et_unseen){ .encoder = encoder, .metadata = metadata, .columns = (int)columns };
+    *self =
+        (et_unknown_values){ .encoder = encoder, .metadata = metadata, .columns = (int)columns };
     self->column = et_alloc_zero(columns, sizeof *self->column);
     self->entries = et_alloc(columns, sizeof *self->entries);
     if (!self->column || !self->entries) {
-        et_unseen_release(self);
+        et_unknown_values_release(self);
         return et_alloc_failed(error, columns * sizeof *self->column, "columns");
     }
     for (int i = 0; i < self->columns; i++) {
@@ -38,18 +39,18 @@ int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata
     return ET_OK;
 }
 
-void et_unseen_release(et_unseen *self)
+void et_unknown_values_release(et_unknown_values *self)
 {
     et_free(self->column);
     et_free(self->entries);
-    *self = (et_unseen)ET_UNSEEN_INIT;
+    *self = (et_unknown_values)ET_UNSEEN_INIT;
 }
 
 /* ---- counting ---- */
 
-static void add_value(et_unseen *self, int field, const et_reading *value, int64_t row)
+static void add_value(et_unknown_values *self, int field, const et_reading *value, int64_t row)
 {
-    et_unseen_column *column = &self->column[field];
+    et_unknown_values_column *column = &self->column[field];
     char buffer[32];
     size_t length;
     if (value->missing) {
@@ -87,7 +88,8 @@ static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
     return value;
 }
 
-void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *values, int64_t row)
+void et_unknown_values_add(et_unknown_values *self, const et_cell *cells, const et_reading *values,
+                           int64_t row)
 {
     const et_schema *schema = et_encoder_schema(self->encoder);
     et_assert(!cells != !values);
@@ -107,18 +109,18 @@ void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *valu
     }
 }
 
-void et_unseen_clear(et_unseen *self)
+void et_unknown_values_clear(et_unknown_values *self)
 {
     for (int i = 0; i < self->columns; i++)
-        self->column[i] = (et_unseen_column){ .name = self->column[i].name };
+        self->column[i] = (et_unknown_values_column){ .name = self->column[i].name };
     self->rows = 0;
 }
 
-void et_unseen_take(et_unseen *self, et_unseen *from)
+void et_unknown_values_take(et_unknown_values *self, et_unknown_values *from)
 {
     et_assert(self->encoder == from->encoder);
     for (int i = 0; i < self->columns; i++) {
-        et_unseen_column *to = &self->column[i], *other = &from->column[i];
+        et_unknown_values_column *to = &self->column[i], *other = &from->column[i];
         if (!to->unknown) {
             to->first = other->first;
             memcpy(to->value, other->value, sizeof to->value);
@@ -129,15 +131,16 @@ void et_unseen_take(et_unseen *self, et_unseen *from)
         to->missing += other->missing;
     }
     self->rows += from->rows;
-    et_unseen_clear(from);
+    et_unknown_values_clear(from);
 }
 
 /* ---- saying ---- */
 
-bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_unseen_text *text)
+bool et_unknown_values_describe(const et_unknown_values *self, int *at, const char *where,
+                                et_unknown_values_text *text)
 {
     for (; *at < 2 * self->columns; ++*at) {
-        const et_unseen_column *c = &self->column[*at / 2];
+        const et_unknown_values_column *c = &self->column[*at / 2];
         const bool unknown = *at % 2 == 0;
         const int64_t count = unknown ? c->unknown : c->missing;
         if (!count)
@@ -160,10 +163,10 @@ bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_un
     return false;
 }
 
-void et_unseen_warn(const et_unseen *self)
+void et_unknown_values_warn(const et_unknown_values *self)
 {
-    et_unseen_text text;
+    et_unknown_values_text text;
     int at = 0;
-    while (et_unseen_describe(self, &at, "line", &text))
+    while (et_unknown_values_describe(self, &at, "line", &text))
         et_log(ET_LOG_WARNING, "%s", text.text);
 }

@@ -12,8 +12,8 @@
  *
  * Random numbers are functions of (seed, sentence, position, hypothesis, token): a sample of a
  * sentence does not depend on other sentences, on threads or on earlier samples. */
-#ifndef ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
-#define ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_SAMPLING_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_SAMPLING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@
 #define ET_CHOICE_MODELS_MAX 32
 
 /* { 0 }: the likeliest tokens of one model, without noise. Arrays are borrowed. */
-typedef struct et_choice_options {
+typedef struct et_sampling_options {
     bool sampling;
     int64_t top_k;      /* 0: all */
     double top_p;       /* 0 or 1: all */
@@ -37,19 +37,19 @@ typedef struct et_choice_options {
     int never_count;
     const double *weights; /* [model_count] > 0, sum 1 */
     int model_count;       /* 0 or 1: no ensemble */
-} et_choice_options;
+} et_sampling_options;
 
 /* Which hypothesis: its sentence's number, the position of the token that comes, and the
  * hypothesis's own number, below 64. */
-typedef struct et_choice_position {
+typedef struct et_sampling_position {
     uint64_t sentence;
     int position, hypothesis;
-} et_choice_position;
+} et_sampling_position;
 
 /* Scratch for one row at a time; draws in one thread only. A row is over all tokens, or over those
- * of a list, as et_choice_set_words says. */
-typedef struct et_choice {
-    et_choice_options options;
+ * of a list, as et_sampling_set_words says. */
+typedef struct et_sampling {
+    et_sampling_options options;
     int64_t vocabulary;
     const int32_t *words; /* [count] tokens of a row, ascending; NULL: all. Borrowed */
     int64_t count;        /* of a row */
@@ -57,35 +57,35 @@ typedef struct et_choice {
     float *each;          /* [models + 1, vocabulary] of an ensemble's models, and their sum */
     int32_t *order;       /* [count] indices in the row */
     uint64_t *allowed;    /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
-} et_choice;
+} et_sampling;
 
 /* Whether options want more than the likeliest tokens, hence all logits. */
-bool et_choice_reads_logits(const et_choice_options *options);
+bool et_sampling_reads_logits(const et_sampling_options *options);
 
 /* ET_ENOMEM, or 0. */
-int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
-                   et_error *error);
-void et_choice_release(et_choice *choice);
+int et_sampling_init(et_sampling *choice, const et_sampling_options *options, int64_t vocabulary,
+                     et_error *error);
+void et_sampling_release(et_sampling *choice);
 
 /* The next rows are over these tokens, ascending and none of them `never`; NULL: over all. Borrowed
  * until the next call. One model only. */
-void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count);
+void et_sampling_set_words(et_sampling *choice, const int32_t *words, int64_t count);
 
 /* log p of a token in the row that was read last; minus infinity of one that is not in its list. */
-float et_choice_log_p(const et_choice *choice, int32_t token);
+float et_sampling_log_p(const et_sampling *choice, int32_t token);
 
 /* Reads a row of logits [count] of each model: log_p becomes log(softmax(logits + noise)). Of
  * an ensemble, logits are the logarithms of the averaged probabilities. A token that is never
  * generated has minus infinity and no part in a softmax. At position 0, so has a
  * token that may not come first; the others keep their values among all. False:
  * logits are not finite, and no token is likelier than another. */
-bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which);
+bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampling_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
  * vocabulary. A list that has fewer gives its last token again, with minus infinity. */
-void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token);
+void et_sampling_best(const et_sampling *choice, int count, float *log_p, int32_t *token);
 
 /* Draws one token of the row. */
-int32_t et_choice_draw(et_choice *choice, et_choice_position which);
+int32_t et_sampling_draw(et_sampling *choice, et_sampling_position which);
 
 #endif

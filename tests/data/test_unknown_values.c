@@ -1,4 +1,4 @@
-#include "data/table/features/unseen.h"
+#include "data/table/features/unknown_values.h"
 
 #include <stdio.h>
 
@@ -62,27 +62,27 @@ static int leave(void **state)
 
 enum { CELLS = 11 };
 
-static void add(et_unseen *unseen, const char *const row[CELLS], int64_t place)
+static void add(et_unknown_values *unseen, const char *const row[CELLS], int64_t place)
 {
     et_cell cells[CELLS];
     for (int i = 0; i < CELLS; i++)
         cells[i] = cell_of(row[i]);
-    et_unseen_add(unseen, cells, NULL, place);
+    et_unknown_values_add(unseen, cells, NULL, place);
 }
 
 /* The description is exactly these lines. */
-static void assert_says(const et_unseen *unseen, const char *const *lines)
+static void assert_says(const et_unknown_values *unseen, const char *const *lines)
 {
-    et_unseen_text text;
+    et_unknown_values_text text;
     int at = 0;
     for (; *lines; lines++) {
-        assert_true(et_unseen_describe(unseen, &at, "line", &text));
+        assert_true(et_unknown_values_describe(unseen, &at, "line", &text));
         assert_string_equal(text.text, *lines);
     }
-    assert_false(et_unseen_describe(unseen, &at, "line", &text));
+    assert_false(et_unknown_values_describe(unseen, &at, "line", &text));
 }
 
-static void test_unseen__counts_by_column(void **state)
+static void test_unknown_values__counts_by_column(void **state)
 {
     (void)state;
     static const char *const nothing[] = { NULL };
@@ -95,8 +95,8 @@ static void test_unseen__counts_by_column(void **state)
         "pair: 3 of 8 values unknown to the model, first \"c\" in line 2",
         NULL,
     };
-    et_unseen unseen;
-    assert_int_equal(et_unseen_open(&unseen, encoder, texts.metadata, &error), ET_OK);
+    et_unknown_values unseen;
+    assert_int_equal(et_unknown_values_open(&unseen, encoder, texts.metadata, &error), ET_OK);
     /* A hash has seen any value unless all levels are known. A missing value with a replacement in
      * the schema is not missing. Fields that no feature reads do not count, and neither does a
      * target.
@@ -112,12 +112,12 @@ static void test_unseen__counts_by_column(void **state)
     add(&unseen, (const char *[]){ NULL, "8.0", "Ulm", "A", NULL, "1", "b", "a", "u", "i", "no" },
         4);
     assert_says(&unseen, lines);
-    et_unseen_clear(&unseen);
+    et_unknown_values_clear(&unseen);
     assert_says(&unseen, nothing);
-    et_unseen_release(&unseen);
+    et_unknown_values_release(&unseen);
 }
 
-static void test_unseen__values_and_lists(void **state)
+static void test_unknown_values__values_and_lists(void **state)
 {
     (void)state;
     static const char *const lines[] = {
@@ -142,55 +142,55 @@ static void test_unseen__values_and_lists(void **state)
         { .missing = true },
         { .missing = true },
     };
-    et_unseen unseen;
-    assert_int_equal(et_unseen_open(&unseen, encoder, texts.metadata, &error), ET_OK);
-    et_unseen_add(&unseen, NULL, values, 7);
+    et_unknown_values unseen;
+    assert_int_equal(et_unknown_values_open(&unseen, encoder, texts.metadata, &error), ET_OK);
+    et_unknown_values_add(&unseen, NULL, values, 7);
     assert_says(&unseen, lines);
-    et_unseen_release(&unseen);
+    et_unknown_values_release(&unseen);
 }
 
 /* Parts that are added in order give the result of a single one; a text that is too long is cut
  * between characters. */
-static void test_unseen__parts(void **state)
+static void test_unknown_values__parts(void **state)
 {
     (void)state;
     char letters[100];
     memset(letters, 'x', sizeof letters);
     memcpy(letters + 62, "\xc3\xbc\xc3\xbc", 5);
     const char *row[CELLS] = { letters, "7", "Ulm", "B", "1", "1", "a", "b", "t", "i", "no" };
-    et_unseen whole, part;
-    et_unseen_text one, other;
-    assert_int_equal(et_unseen_open(&whole, encoder, texts.metadata, &error), ET_OK);
-    assert_int_equal(et_unseen_open(&part, encoder, texts.metadata, &error), ET_OK);
+    et_unknown_values whole, part;
+    et_unknown_values_text one, other;
+    assert_int_equal(et_unknown_values_open(&whole, encoder, texts.metadata, &error), ET_OK);
+    assert_int_equal(et_unknown_values_open(&part, encoder, texts.metadata, &error), ET_OK);
     add(&part, (const char *[]){ "1.1", "7", "Ulm", "B", "1", "1", "a", "b", "t", "i", "no" }, 1);
-    et_unseen_take(&whole, &part);
+    et_unknown_values_take(&whole, &part);
     add(&part, row, 5);
     row[0] = "3";
     add(&part, row, 6);
-    et_unseen_take(&whole, &part);
+    et_unknown_values_take(&whole, &part);
     add(&part, row, 8);
-    et_unseen_take(&whole, &part);
+    et_unknown_values_take(&whole, &part);
     int at = 0, again = 0;
-    assert_true(et_unseen_describe(&whole, &at, "row", &one));
+    assert_true(et_unknown_values_describe(&whole, &at, "row", &one));
     letters[62] = 0;
     snprintf(other.text, sizeof other.text,
              "version: 3 of 4 values unknown to the model, first \"%s\" in row 5", letters);
     assert_string_equal(one.text, other.text);
-    assert_false(et_unseen_describe(&part, &again, "row", &one));
-    et_unseen_release(&part);
-    et_unseen_release(&whole);
+    assert_false(et_unknown_values_describe(&part, &again, "row", &one));
+    et_unknown_values_release(&part);
+    et_unknown_values_release(&whole);
 }
 
-static void test_unseen__out_of_memory(void **state)
+static void test_unknown_values__out_of_memory(void **state)
 {
     (void)state;
     int status = ET_ENOMEM;
     for (long calls = 0; status; calls++) {
-        et_unseen unseen;
+        et_unknown_values unseen;
         scarce_begin(calls);
-        status = et_unseen_open(&unseen, encoder, texts.metadata, &error);
+        status = et_unknown_values_open(&unseen, encoder, texts.metadata, &error);
         if (!status)
-            et_unseen_release(&unseen);
+            et_unknown_values_release(&unseen);
         scarce_end();
         assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
     }
@@ -201,10 +201,10 @@ static void test_unseen__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_unseen__counts_by_column),
-        CASE(test_unseen__values_and_lists),
-        CASE(test_unseen__parts),
-        CASE(test_unseen__out_of_memory),
+        CASE(test_unknown_values__counts_by_column),
+        CASE(test_unknown_values__values_and_lists),
+        CASE(test_unknown_values__parts),
+        CASE(test_unknown_values__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
  *
  * Filters need tokens ordered by probability. They are sorted only as far as top_k or top_p needs:
  * tokens are taken from a heap until the filter is reached. */
-#include "tasks/translation/decoding/choice.h"
+#include "tasks/translation/decoding/sampling.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,16 +16,16 @@
 #include "base/numbers/philox.h"
 #include "engine/kernel/kernels.h"
 
-bool et_choice_reads_logits(const et_choice_options *options)
+bool et_sampling_reads_logits(const et_sampling_options *options)
 {
     return options->sampling || options->noise > 0 || options->first || options->never_count;
 }
 
-int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
-                   et_error *error)
+int et_sampling_init(et_sampling *choice, const et_sampling_options *options, int64_t vocabulary,
+                     et_error *error)
 {
     et_assert(options && vocabulary > 0);
-    *choice = (et_choice){ .options = *options, .vocabulary = vocabulary, .count = vocabulary };
+    *choice = (et_sampling){ .options = *options, .vocabulary = vocabulary, .count = vocabulary };
     size_t count = (size_t)vocabulary;
     choice->log_p = et_alloc(count, sizeof *choice->log_p);
     choice->order = et_alloc(count, sizeof *choice->order);
@@ -46,20 +46,20 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
         }
     }
     if (status)
-        et_choice_release(choice);
+        et_sampling_release(choice);
     return status;
 }
 
-void et_choice_release(et_choice *choice)
+void et_sampling_release(et_sampling *choice)
 {
     et_free(choice->log_p);
     et_free(choice->each);
     et_free(choice->order);
     et_free(choice->allowed);
-    *choice = (et_choice){ 0 };
+    *choice = (et_sampling){ 0 };
 }
 
-void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count)
+void et_sampling_set_words(et_sampling *choice, const int32_t *words, int64_t count)
 {
     et_assert(!words || (count >= 1 && count <= choice->vocabulary));
     et_assert(!words || choice->options.model_count < 2);
@@ -68,12 +68,12 @@ void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count)
 }
 
 /* The token at an index of the row. */
-static int32_t token_of(const et_choice *choice, int64_t index)
+static int32_t token_of(const et_sampling *choice, int64_t index)
 {
     return choice->words ? choice->words[index] : (int32_t)index;
 }
 
-float et_choice_log_p(const et_choice *choice, int32_t token)
+float et_sampling_log_p(const et_sampling *choice, int32_t token)
 {
     et_assert(token >= 0 && token < choice->vocabulary);
     int64_t low = 0, high = choice->count;
@@ -91,7 +91,7 @@ float et_choice_log_p(const et_choice *choice, int32_t token)
 
 /* ---- reading ---- */
 
-static uint64_t element_at(et_choice_position which, int64_t token)
+static uint64_t element_at(et_sampling_position which, int64_t token)
 {
     et_assert(which.hypothesis >= 0 && which.hypothesis < 64);
     return ((uint64_t)which.position * 64 + (uint64_t)which.hypothesis) << 32 | (uint64_t)token;
@@ -118,14 +118,14 @@ static bool log_softmax(float *x, int64_t count)
     return isfinite(log_sum);
 }
 
-static void suppress(const et_choice *choice, float *row)
+static void suppress(const et_sampling *choice, float *row)
 {
     for (int i = 0; i < choice->options.never_count && !choice->words; i++)
         row[choice->options.never[i]] = -INFINITY;
 }
 
 /* sum = w e^(log_p - most), or what is added to sum. */
-static void add_weighted(const et_choice *choice, float *sum, const float *log_p, float weight,
+static void add_weighted(const et_sampling *choice, float *sum, const float *log_p, float weight,
                          bool first)
 {
     const et_ew_program program = {
@@ -148,7 +148,7 @@ static void add_weighted(const et_choice *choice, float *sum, const float *log_p
 /* log of the sum over models of w p. The largest of the terms is taken out, as in log_softmax, so a
  * tiny probability has a logarithm, too, and equal models give their own log p. A token that none
  * of the models generates becomes a NaN. */
-static void average(et_choice *choice)
+static void average(et_sampling *choice)
 {
     static const et_ew_program finish = {
         .inputs = 2,
@@ -177,7 +177,7 @@ static void average(et_choice *choice)
 }
 
 /* Each model gives its probabilities to the tokens that can be generated. */
-static bool read_models(et_choice *choice, const float *const *logits)
+static bool read_models(et_sampling *choice, const float *const *logits)
 {
     const size_t count = (size_t)choice->vocabulary;
     bool finite = true;
@@ -192,7 +192,7 @@ static bool read_models(et_choice *choice, const float *const *logits)
     return finite;
 }
 
-bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which)
+bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampling_position which)
 {
     et_assert(choice->log_p && logits);
     const bool several = choice->options.model_count > 1, noisy = choice->options.noise > 0;
@@ -231,7 +231,7 @@ bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_pos
 /* ---- choosing ---- */
 
 /* By insertion: lists are short, and most tokens are no better than the last of them. */
-void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token)
+void et_sampling_best(const et_sampling *choice, int count, float *log_p, int32_t *token)
 {
     et_assert(count >= 1 && count <= choice->vocabulary);
     int have = 0;
@@ -274,7 +274,7 @@ static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
     heap[at] = token;
 }
 
-static int32_t take_likeliest(et_choice *choice, int64_t left)
+static int32_t take_likeliest(et_sampling *choice, int64_t left)
 {
     int32_t *order = choice->order, token = order[0];
     order[0] = order[left - 1];
@@ -285,13 +285,13 @@ static int32_t take_likeliest(et_choice *choice, int64_t left)
 
 /* The weight of a token by its index in the row: its probability to the power of 1 / temperature,
  * relative to the likeliest. */
-static double weight_of(const et_choice *choice, int32_t token, float most)
+static double weight_of(const et_sampling *choice, int32_t token, float most)
 {
     double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
     return exp(((double)choice->log_p[token] - (double)most) / temperature);
 }
 
-static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t count, float most)
+static double sum_of(const et_sampling *choice, const int32_t *tokens, int64_t count, float most)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -301,7 +301,7 @@ static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t cou
 
 /* The index in the row at which the sum of weights passes `at`; the last that weighs anything,
  * where rounding says none. */
-static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t count, float most,
+static int32_t token_at(const et_sampling *choice, const int32_t *tokens, int64_t count, float most,
                         double at)
 {
     int32_t chosen = -1;
@@ -321,9 +321,9 @@ static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t 
 
 /* Moves the tokens that pass the filters to the end of order and returns their number. top_p
  * applies to the tokens that top_k leaves, because their probabilities are normalized again. */
-static int64_t keep(et_choice *choice, float most)
+static int64_t keep(et_sampling *choice, float most)
 {
-    const et_choice_options *o = &choice->options;
+    const et_sampling_options *o = &choice->options;
     int64_t count = choice->count, kept = 0;
     int64_t top = o->top_k && o->top_k < count ? o->top_k : count;
     /* order becomes a heap; removed items are after it, the likeliest last. */
@@ -352,16 +352,16 @@ static int64_t keep(et_choice *choice, float most)
     return kept;
 }
 
-int32_t et_choice_draw(et_choice *choice, et_choice_position which)
+int32_t et_sampling_draw(et_sampling *choice, et_sampling_position which)
 {
     et_assert(choice->count > 0);
-    const et_choice_options *o = &choice->options;
+    const et_sampling_options *o = &choice->options;
     et_random random = { o->seed, which.sentence, et_random_site("decode/sample") };
     uint64_t element = element_at(which, 0);
     double u = uniform(et_random_block(random, element / 4).word[0]);
     float most;
     int32_t first;
-    et_choice_best(choice, 1, &most, &first);
+    et_sampling_best(choice, 1, &most, &first);
     int64_t count = choice->count;
     const int32_t *tokens = NULL;
     if ((o->top_k && o->top_k < count) || (o->top_p > 0 && o->top_p < 1)) {
