@@ -58,7 +58,7 @@ static int highest_number(long *highest, const char *directory, et_error *error)
 
 static et_path folder_name(const char *directory, long number)
 {
-    return et_path_print("%s/" ET_ASIDE_PREFIX "%ld", directory, number);
+    return et_path_of(directory, et_path_print(ET_ASIDE_PREFIX "%ld", number).text);
 }
 
 /* Of an entry of a directory; an errno, 0 for success. Takes no memory. */
