@@ -199,10 +199,8 @@ static int queue_of(size_t largest)
 }
 
 /* Makes a monitor of a socket's connections, for these events. number: different for each. NULL: it
- * failed.
- */
-/* The number of reports is not limited: at a limit ZeroMQ's thread would wait for its reader, and
- * all connections with it. */
+ * failed. The number of reports is not limited: at a limit ZeroMQ's thread would wait for its
+ * reader, and all connections with it. */
 static void *open_monitor(et_wire *wire, void *socket, int number, int events)
 {
     char endpoint[64];

@@ -26,7 +26,7 @@ typedef struct et_internals {
                         failure, as always */
     double (*clock)(void); /* seconds since 1970; NULL: of the machine */
     bool asks;             /* other ranks give their parts of the state while a save is asked for
-                              (tensor_shards.h) */
+                              (state.h) */
 } et_internals;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:
