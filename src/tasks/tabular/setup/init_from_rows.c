@@ -219,7 +219,7 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
     const et_tabular_options *o = &task->options;
     const bool begun = o->init_checkpoint && *o->init_checkpoint;
     const bool kept = begun && !(o->init_pattern && *o->init_pattern);
-    int status;
+    int status = ET_OK;
     if ((!kept && (status = et_tabular_model_fit(params, &o->model, task->encoder, task->training,
                                                  error))) ||
         (!begun && (status = et_tabular_model_begin(params, &o->model, task->encoder, error))) ||
