@@ -112,6 +112,7 @@ static void test_pickle__damage_is_named(void **state)
     assert_refused("\x80\x02}", "ends early");
     assert_refused(".", "more than one value");
     assert_refused("}N.", "more than one value");
+    assert_refused("(.", "a mark, not a value");
     assert_refused("N.", "its pickle is None, not a dict");
     assert_refused("}X\1\0\0\0aNs.", "a is None, not a tensor");
     assert_refused("}K\1Ns.", "a name in its dict is a number, not a text");

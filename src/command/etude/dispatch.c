@@ -1,7 +1,7 @@
 /* The command of any program. Results go to standard output, everything else to standard error.
  *
  * This file has the table of general commands, finds the command to run, and sets the streams and
- * the exit code of the process. messages.c prints messages, signals.c handles signals. A command is
+ * the exit code of the process. print.c prints messages, signals.c handles signals. A command is
  * a function that gets its arguments and returns a status; it prints results. */
 #include <fcntl.h>
 #include <signal.h>

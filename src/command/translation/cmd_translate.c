@@ -14,7 +14,7 @@
  * --split and --format translate pieces of the input and put them together again; a
  * format needs the whole input.
  *
- * Plain translations are printed alone, other results as in result_lines.h. */
+ * Plain translations are printed alone, other results as in translating.h. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

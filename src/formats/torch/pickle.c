@@ -627,6 +627,8 @@ static int run(et_pickle *pickle, const value **result, et_arena *arena, et_erro
     *result = m.status ? NULL : top(&m);
     if (!m.status && m.stack.count != 1)
         damaged(&m, "it leaves more than one value");
+    else if (*result == &m.mark)
+        damaged(&m, "it leaves a mark, not a value");
     et_free(m.stack.items);
     et_free(m.memo.items);
     return m.status;
