@@ -41,20 +41,25 @@ static int read_settings(et_task_opened *o, et_error *error)
     et_experiment *e = &o->experiment;
     et_arena *arena = &o->arena;
     et_initial *initial = &o->initial;
+    const char *run = o->context.model_dir;
+    /* A run that goes on says itself what it is, and weights are its own: what it began with may
+     * be gone. */
+    const bool goes_on = !o->name && initial->from && et_model_dir_has_run(run);
     int status = et_program_check(&o->program, error);
-    /* Weights of a run that goes on are its own. */
-    if (initial->from && !et_file_exists(initial->from) &&
-        et_model_dir_has_weights(o->context.model_dir))
-        initial->from = NULL;
+    if (status)
+        return status;
     if (!o->name && !initial->from)
         o->name = o->kind->experiments->name;
-    if (status || (status = et_initial_find(initial, &o->program, arena, error)))
+    if (initial->from && !et_file_exists(initial->from) && et_model_dir_has_weights(run))
+        initial->from = NULL;
+    if ((status = et_initial_find(initial, &o->program, arena, error)))
         return status;
-    if (!o->name && !initial->run)
+    if (!o->name && !goes_on && !initial->run)
         return et_fail(error, ET_EUSAGE, "%s: %s has only weights; name the experiment",
                        initial->option, initial->from);
-    status = o->name ? et_experiment_begin(e, &o->program, o->name, arena, error)
-                     : et_initial_begin(initial, e, &o->program, arena, error);
+    status = o->name   ? et_experiment_begin(e, &o->program, o->name, arena, error)
+             : goes_on ? et_experiment_open_run(e, &o->program, run, arena, error)
+                       : et_initial_begin(initial, e, &o->program, arena, error);
     const et_runtime_options runtime = e->runtime;
     if (status || (status = et_initial_apply(initial, e, arena, error)) ||
         (o->settings && (status = et_experiment_set(e, o->settings, arena, error))) ||
@@ -107,7 +112,8 @@ static int open_task(void *self, et_error *error)
     et_assert(!o->task && c->device && c->params);
     et_experiment_set_context(&o->experiment, c);
     c->identity = &o->newest;
-    c->foreign = o->initial.foreign;
+    if (o->initial.foreign)
+        c->foreign = o->initial.foreign;
     int status = c->reader ? ET_OK : et_directory_make(c->model_dir, error);
     if (!status)
         status = o->kind->open(&o->task, o->experiment.task, c, error);

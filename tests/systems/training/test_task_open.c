@@ -340,6 +340,21 @@ static void test_task_open__from(void **state)
         assert_float_equal(weight[0] + weight[1], 5, 0.2);
         close_parts(&p);
     }
+    /* A run that goes on has its own settings, also if what it began with is gone. */
+    for (int i = 0; i < 2; i++) {
+        parts p = { .context = { .model_dir = in(state, "tuned") } };
+        et_controller *controller;
+        open_parts_from(&p, from, NULL, NULL);
+        assert_int_equal(p.options.train_steps, 24);
+        assert_float_equal(((line *)p.task)->options.slope, 5, 0);
+        assert_ok(et_controller_open(&controller, &p.options, error));
+        assert_ok(et_controller_train(controller, error));
+        assert_int_equal(p.options.trainer->step, 24);
+        assert_ok(et_controller_close(controller, error));
+        close_parts(&p);
+        if (!i)
+            assert_int_equal(rename(from, in(state, "gone")), 0);
+    }
     parts p = { .context = { .model_dir = in(state, "wrong") } };
     assert_ok(et_device_open(&p.context.device, error));
     assert_ok(et_params_new(&p.context.params, error));
