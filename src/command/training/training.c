@@ -225,6 +225,7 @@ int et_train(const et_call *call, const et_train_args *args, et_training_cluster
     job.training.arena = &arena;
     job.training.initial = &initial;
     job.training.cluster = cluster;
+    signal(SIGPIPE, SIG_IGN); /* warnings that nobody reads never stop the work */
     /* Settings first: a misspelt one is reported before any file is made. */
     int status = et_train_configure(&experiment, &initial, args, call->program, &arena, error);
     if (status) {
