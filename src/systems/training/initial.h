@@ -5,9 +5,9 @@
  *     et_initial_find(&initial, program, &arena, &error);
  *     et_initial_begin(&initial, &experiment, program, &arena, &error);   all of its settings, or:
  *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);
- *     et_initial_apply(&initial, &experiment, &arena, &error);            before the user's
- * settings et_initial_inherit(&initial, &experiment, &arena, &error);          after them
- *     et_initial_close(&initial);                                         after the task
+ *     et_initial_apply(&initial, &experiment, &arena, &error);        before the user's settings
+ *     et_initial_inherit(&initial, &experiment, &arena, &error);      after them
+ *     et_initial_close(&initial);                                     after the task
  *
  * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
  * weights too, but a run without a checkpoint then starts with them only if --init is given again.

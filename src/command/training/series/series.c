@@ -370,10 +370,10 @@ static void say_plan(const series *s)
 /* Seconds and steps after which the speed of a training is known; the change of a duration that is
  * printed. */
 #define SPEED_SECONDS 3
+#define SPEED_STEPS   5
+#define SPEED_CHANGE  1.25
 /* Seconds as planned that count before the first training: short ones mostly wait for the disk. */
-#define PLANNED      5
-#define SPEED_STEPS  5
-#define SPEED_CHANGE 1.25
+#define PLANNED 5
 
 static void plan_time(series *s)
 {
