@@ -1,7 +1,7 @@
-/* An evaluator. A run goes from the beginning of the source to the end of its pass and adds
- * weight times value, batch by batch. Doubles are added in the order of batches, so every run has
- * the same bits, for any number of ranks: the row of a batch is the weight and the value of each
- * metric, and rows come in that order (eval_shard.h). */
+/* An evaluator and a trainer. An evaluation goes from the beginning of the source to the end of its
+ * pass and adds weight times value, batch by batch. Doubles are added in the order of batches, so
+ * every run has the same bits, for any number of ranks: the row of a batch is the weight and the
+ * value of each metric, and rows come in that order (eval_shard.h). */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>
@@ -27,7 +27,7 @@ typedef struct measured {
     et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
     const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
     et_loop_metric *metrics; /* [count]; names owned */
-    et_loop_metric *given;   /* [count]: the measures with a value, from et_measures_read */
+    et_loop_metric *given;   /* [count]: the measures with a value, from measures_read */
     int *index;              /* [count]: in the pass; -1: the sum of its losses */
     int count;
 } measured;
