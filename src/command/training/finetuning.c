@@ -189,8 +189,10 @@ static int train_tuned(void *self, et_error *error)
     source->text = source->string = u->source;
     int status;
     if ((status = et_experiment_begin(&e, f->call->program, f->experiment.name, arena, error)) ||
-        (status = et_experiment_read_file(&e, settings.text, arena, error)) ||
-        (status = et_experiment_assign(&e, ET_SETTINGS_SET, "task.init_checkpoint", source, arena,
+        (status = et_experiment_read_file(&e, settings.text, arena, error)))
+        return status;
+    e.source = ET_SETTINGS_SET;
+    if ((status = et_experiment_assign(&e, ET_SETTINGS_SET, "task.init_checkpoint", source, arena,
                                        error)) ||
         (status = et_train_settle(&e, error)))
         return status;
