@@ -122,7 +122,7 @@ static void add_fact(et_grid *grid, const et_history *h, int fact)
         fact >= BEST ? et_history_best_of(h) : (et_history_best){ .series = NULL };
     const et_value *name = et_history_setting(h, "experiment");
     const char *state = fact == STATE ? et_history_state_name(et_history_state_of(h)) : "";
-    const int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    const int64_t steps = et_history_steps(h), done = fact == STEP ? et_history_steps_done(h) : 0;
     const double seconds = fact == SECONDS ? et_history_seconds_in_all(h) : (double)NAN;
     const int64_t parameters = fact == PARAMETERS ? et_run_parameters(h) : 0;
     if (fact == EXPERIMENT)
