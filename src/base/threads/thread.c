@@ -1,8 +1,9 @@
 /* A thread, and a ring of pointers under one mutex with two conditions. The main thread handles
  * signals: only it saves and stops, and ^C must not wake a blocked writer instead.
  *
- * The queue is for two threads: a writer that puts and finishes, and a reader that takes and may
- * stop. A mutex for each pointer is expensive for single numbers, but cheap for batches and files.
+ * The queue has two sides: a writer that puts and finishes, and a reader that takes and may stop.
+ * Several threads may put, and several may take. A mutex for each pointer is expensive for single
+ * numbers, but cheap for batches and files.
  *
  * Invariants:
  *
