@@ -194,6 +194,9 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     from->marian = !config || from->zip;
     if (!status)
         status = from->marian ? et_import_read_marian(from, error) : read_config(from, error);
+    /* The next steps read settings. */
+    if (!status && et_value_failed(from->settings))
+        status = et_alloc_failed(error, 0, "settings");
     if (!status && !from->marian)
         status = et_import_open_weights(from, error);
     return status ? status : et_import_read_vocabularies(from, error);
