@@ -756,8 +756,9 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
         !(status = open_scores(s, &task->options, error)))
         status = score_all(task, &all, s, &text, &table, error);
     for (int k = 0; k < SCORES && !status; k++)
-        if (!(status = et_score_value(s[k], &score, error)))
-            et_value_set_float(results, score_names[k], score.score);
+        if (!(status = et_score_value(s[k], &score, error)) &&
+            !et_value_set_float(results, score_names[k], score.score))
+            status = et_alloc_failed(error, 0, "a log");
     if (!status) {
         task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
         task->best_bleu = fmax(task->best_bleu, task->bleu);
