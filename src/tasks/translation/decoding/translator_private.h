@@ -69,8 +69,7 @@ struct et_translator {
 };
 
 /* translator_decoder.c. The model as the settings describe it, with positions for the smallest
- * batch.
- */
+ * batch. */
 et_transformer et_translator_transformer(const et_translator *t);
 
 /* ET_ECONFIG: translations are not by shortlists, and why. */

@@ -29,8 +29,6 @@ static const char data_settings[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
     "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}}";
 
-/* ---- opening ---- */
-
 /* ---- config.json and generation_config.json: what their tables do not say ---- */
 
 static int check_type(const et_foreign_file *c, et_error *error)
@@ -139,6 +137,8 @@ static int read_config(et_import *from, et_error *error)
         return status;
     return read_search(generation ? &search : &c, &from->facts, error);
 }
+
+/* ---- opening ---- */
 
 /* Without slashes at its end. */
 static size_t length_of(const char *folder)

@@ -18,8 +18,7 @@
 #include "tasks/translation/interchange/marian_files.h"
 
 /* A model of Bergamot, as Firefox and translateLocally download it (interchange/marian_files.h):
- * the files that a release of Marian does not have. Fields of settings are those of Marian
- * (import_marian.c).
+ * the files that a release of Marian does not have. Fields of settings are those of Marian.
  *
  * Such a folder comes from a stranger as a whole, so no link leads out of it, and its names are
  * names of files in it. */

@@ -23,7 +23,7 @@
     "warmup_init_learning_rate: 1e-7, warmup_steps: 2000}}}, "                                     \
     "train_steps: 6000, steps_per_loop: 100, summary_interval: 100}}"
 
-/* Settings that translation/auto does not choose (recipe.h), and initial values of those that it
+/* Settings that translation/auto does not choose (ROWS), and initial values of those that it
  * does. The rate falls to two fifths and the model is the moving average of the weights, so a run
  * may end earlier, or continue at that rate. */
 #define AUTO_STACK                                                                                 \
