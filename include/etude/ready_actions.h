@@ -104,9 +104,8 @@ ET_API int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_
 ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, double *out,
                               et_error *error);
 ET_API double et_new_best_value(const et_new_best *self);
-/* commit as a condition, as in Orbit. It commits before the actions run, so a best whose export
- * fails or is interrupted is not exported again. Payload: the et_new_best. Only rank 0 writes the
- * file. */
+/* commit as a condition, as in Orbit: before the actions, so a best whose export fails or stops is
+ * not exported again. new_best: the et_new_best. Only rank 0 writes the file. */
 ET_API int et_new_best_holds(void *new_best, const et_action_context *now, bool *holds,
                              et_error *error);
 
@@ -119,8 +118,7 @@ ET_API int et_new_best_holds(void *new_best, const et_action_context *now, bool 
 typedef struct et_exports et_exports;
 
 typedef struct et_exports_options {
-    int64_t (*next_id)(void *payload); /* number of the next export; NULL: one more than the
-                                          largest */
+    int64_t (*next_id)(void *payload); /* number of the next export; NULL: the largest + 1 */
     void *payload;
     bool timestamped;         /* numbers are seconds since 1970, but larger than those there are */
     const char *subdirectory; /* folder in BASE-N that contains the export; only this folder is
