@@ -45,14 +45,17 @@ static et_node *unary(et_op op, et_node *x)
     return et_node_add(x->graph, op, NULL, &x, 1, NULL);
 }
 
-/* "scope/name", as et_scope_drawn_name. */
+/* "scope/name", as drawn_name. */
 static const char *scope_name(et_scope *scope, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
     return full ? full : name;
 }
 
-const char *et_scope_drawn_name(et_scope *scope, const char *name)
+/* The name of a random node, which chooses its numbers: "draw/scope/name", in the graph's arena.
+ * Without memory it is the bare name, and no node is made with it: the arena remembers the failure,
+ * and et_node_add checks it. */
+static const char *drawn_name(et_scope *scope, const char *name)
 {
     const char *full =
         et_arena_printf(&scope->graph->arena, "%s%s%s", scope->draw, scope->prefix, name);
@@ -229,7 +232,7 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
 static const char *numbered_name(et_scope *scope, const char *name)
 {
     et_graph *graph = scope->graph;
-    const char *first = et_scope_drawn_name(scope, name);
+    const char *first = drawn_name(scope, name);
     int64_t before = 0;
     et_map_get(&graph->drawn, first, &before);
     if (!et_map_put(&graph->drawn, first, before + 1))
@@ -694,7 +697,7 @@ et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = et_scope_drawn_name(scope, name);
+    const char *full = drawn_name(scope, name);
     et_attributes attributes = { .leaf = { graph->options.act, shape },
                                  .site = et_random_site(full) };
     return et_node_add(graph, ET_OP_NOISE, full, NULL, 0, &attributes);
@@ -704,7 +707,7 @@ et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p)
 {
     if (!et_has_name(scope, name))
         return &scope->graph->poison;
-    const char *full = et_scope_drawn_name(scope, name);
+    const char *full = drawn_name(scope, name);
     et_attributes attributes = { .site = et_random_site(full) };
     return et_node_add(scope->graph, ET_OP_BERNOULLI, full, &p, 1, &attributes);
 }
@@ -846,7 +849,7 @@ et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64
         !in_range(scope->graph, ET_OP_CANDIDATES, "count", (double)count, 1, INT_MAX) ||
         !in_range(scope->graph, ET_OP_CANDIDATES, "classes", (double)classes, 1, INT_MAX))
         return poison;
-    const char *full = et_scope_drawn_name(scope, name);
+    const char *full = drawn_name(scope, name);
     et_attributes attributes = { .site = et_random_site(full),
                                  .count = (int)count,
                                  .classes = classes };

@@ -186,11 +186,6 @@ struct et_scope {
  * NULL. Once per graph. */
 int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
 
-/* The name of a random node, which chooses its numbers: "draw/scope/name", in the graph's arena.
- * Without memory it is the bare name, and no node is made with it: the arena remembers the failure,
- * and et_node_add checks it. */
-const char *et_scope_drawn_name(et_scope *scope, const char *name);
-
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

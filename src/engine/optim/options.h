@@ -241,9 +241,6 @@ struct et_schedule {
     double boundaries[ET_SCHEDULE_VALUES_MAX], values[ET_SCHEDULE_VALUES_MAX];
 };
 
-/* A number of a list: "0.1", or, with *epochs, "2ep". False: not a finite number of at least 0. */
-bool et_schedule_read(const char *text, double *number, bool *epochs);
-
 /* Lengths in epochs are accepted, for a check of settings; no rate is requested from such a
  * schedule. ET_ECONFIG: a required setting is missing or two do not fit together. */
 int et_schedule_init(et_schedule *schedule, const et_rate_options *options,

@@ -64,7 +64,8 @@ static int missing(const char *type, const char *name, et_error *error)
                    type, name);
 }
 
-bool et_schedule_read(const char *text, double *number, bool *epochs)
+/* A number of a list: "0.1", or, with *epochs, "2ep". False: not a finite number of at least 0. */
+static bool read_number(const char *text, double *number, bool *epochs)
 {
     char *end;
     *number = et_decimal_read(text, &end);
@@ -83,7 +84,7 @@ static int read_numbers(double *to, et_strings texts, const double *epoch, const
                        type, name, texts.count, ET_SCHEDULE_VALUES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         bool epochs;
-        if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
+        if (!read_number(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
             return et_fail(
                 error, ET_ECONFIG,
                 "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number of at least 0",
@@ -685,7 +686,7 @@ static int scale(et_strings *values, const char *name, double wanted, et_arena *
     double largest = 0, value;
     bool epochs;
     for (size_t i = 0; i < values->count; i++)
-        if (et_schedule_read(values->items[i], &value, &epochs) && !epochs)
+        if (read_number(values->items[i], &value, &epochs) && !epochs)
             largest = fmax(largest, value);
     if (largest <= 0)
         return et_fail(error, ET_ECONFIG,
@@ -694,7 +695,7 @@ static int scale(et_strings *values, const char *name, double wanted, et_arena *
                        wanted, name);
     const char **items = et_arena_array(arena, values->count, sizeof *items);
     for (size_t i = 0; items && i < values->count; i++) {
-        const bool read = et_schedule_read(values->items[i], &value, &epochs) && !epochs;
+        const bool read = read_number(values->items[i], &value, &epochs) && !epochs;
         items[i] =
             read ? et_arena_printf(arena, "%.12g", value / largest * wanted) : values->items[i];
         if (!items[i])
@@ -813,7 +814,7 @@ bool et_optimization_counts_epochs(const et_optimization_options *options)
     for (size_t i = 0; open && !counts && i < boundaries->count; i++) {
         double number;
         bool epochs;
-        counts = et_schedule_read(boundaries->items[i], &number, &epochs) && epochs;
+        counts = read_number(boundaries->items[i], &number, &epochs) && epochs;
     }
     return counts;
 }

@@ -215,10 +215,10 @@ static void leave(void *payload, void *memory)
     et_free(memory);
 }
 
-/* Unpacks the summary and packs it again within the event; fields that event.proto does not name
- * are kept. */
-int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
-                      et_error *error)
+/* Unpacks a serialised tensorflow.Summary and packs it again within the event; fields that
+ * event.proto does not name are kept. ET_EDATA: it is not a summary, or has no value. */
+static int write_summary(et_events *events, int64_t step, const void *bytes, size_t length,
+                         et_error *error)
 {
     bool failed = false;
     ProtobufCAllocator allocator = { take, leave, &failed };
@@ -315,7 +315,8 @@ static bool pack_graph(ProtobufCBinaryData *out, const et_events_node *nodes, si
     return out->data != NULL;
 }
 
-int et_events_graph(et_events *events, const et_events_node *nodes, size_t count, et_error *error)
+static int write_graph(et_events *events, const et_events_node *nodes, size_t count,
+                       et_error *error)
 {
     event_message event = ETUDE__EVENT__EVENT__INIT;
     int status = follow(events, error);
@@ -660,8 +661,8 @@ int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, 
     if (status)
         return status;
     return message->bytes
-               ? et_events_summary(events, message->step, message->bytes, message->length, error)
-               : et_events_graph(events, message->nodes, message->count, error);
+               ? write_summary(events, message->step, message->bytes, message->length, error)
+               : write_graph(events, message->nodes, message->count, error);
 }
 
 /* ---- the class ---- */

@@ -44,11 +44,6 @@ int et_events_open(et_events **out, const char *directory, const char *name, int
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error);
 
-/* A serialised tensorflow.Summary as one event; unknown fields are kept. ET_EDATA: it is not a
- * summary, or has no value. */
-int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
-                      et_error *error);
-
 /* A node of a graph, as TensorBoard's page of graphs shows it. */
 typedef struct et_events_node {
     const char *name, *op;     /* names differ; '/' makes groups */
@@ -56,7 +51,6 @@ typedef struct et_events_node {
     int input_count, rank;
     const int64_t *size; /* [rank]: the shape of its value */
 } et_events_node;
-int et_events_graph(et_events *events, const et_events_node *nodes, size_t count, et_error *error);
 
 /* Settings of a run, for TensorBoard's HParams. The run's directory is the files' directory or a
  * parent. At least one setting for each run, in a new file. */

@@ -501,11 +501,11 @@ static int check_arrays(const et_model *m, const void *x, const void *y, int64_t
 static int open_samples(et_model *m, const void *x, const void *y, int64_t count,
                         const et_batches_options *options, et_source **out, et_error *error)
 {
+    et_assert(m->x >= 0 && m->y >= 0 && count > 0);
     const et_layout_field *fx = &m->layout.field[m->x], *fy = &m->layout.field[m->y];
     const et_array arrays[] = { { ET_MODEL_X, fx->dtype, x, fx->item },
                                 { ET_MODEL_Y, fy->dtype, y, fy->item } };
     et_samples *samples;
-    et_assert(m->x >= 0 && m->y >= 0 && count > 0);
     int status = et_arrays_open(&samples, arrays, 2, count, error);
     if (status)
         return status;

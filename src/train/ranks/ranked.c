@@ -287,7 +287,7 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
     pthread_mutex_unlock(&self->mutex);
 }
 
-bool et_exchange_begun(const et_exchange *self)
+static bool exchange_begun(const et_exchange *self)
 {
     return self->begun;
 }
@@ -543,7 +543,7 @@ static int exchanged(ranked *self, int status, unsigned *bad, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     bool any;
-    if (!et_exchange_begun(self->exchange))
+    if (!exchange_begun(self->exchange))
         et_exchange_begin(self->exchange, *bad ? ET_OK : status, *bad, error, NULL);
     int sent = et_exchange_wait(self->exchange, &any, &failure);
     *bad |= any;

@@ -66,7 +66,6 @@ void et_exchange_close(et_exchange *self); /* NULL allowed */
  * goes into the first. */
 void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *error,
                        float *const *mine);
-bool et_exchange_begun(const et_exchange *self);
 void et_exchange_ready(et_exchange *self, int bucket);
 
 /* Buckets that are not ready go as they are. *bad: a rank has begun with a bad one. */

@@ -194,7 +194,9 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
     return status ? status : write_trials(r, run, error);
 }
 
-int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+/* After a step failed with ET_EDIVERGED, with the error of the step. ET_OK: the state is that
+ * of the checkpoint. ET_EDIVERGED: no trial is left. */
+static int go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
 {
     int64_t step;
     sane(r);
@@ -623,7 +625,7 @@ static int run_loops(et_inner_loop *loop, et_error *error)
             /* The open actions of the checkpoint act next, as in a resumed run. The target stays,
              * because schedules follow it; the checkpoint's may be older. */
             const int64_t planned = loop->planned, target = loop->target;
-            status = et_recovery_go_back(&loop->recovery, loop->run, loop->trainer, error);
+            status = go_back(&loop->recovery, loop->run, loop->trainer, error);
             loop->planned = planned;
             loop->target = target;
             et_meter_start_window(&loop->meter);

@@ -50,10 +50,6 @@ typedef struct et_recovery {
 int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error);
 
-/* Call after a step failed with ET_EDIVERGED, with the error of the step. ET_OK: the state is that
- * of the checkpoint. ET_EDIVERGED: no trial is left. */
-int et_recovery_go_back(et_recovery *recovery, et_run *run, et_trainer *trainer, et_error *error);
-
 /* The name of a step in a trace of the device. */
 #define ET_RUN_STEP_SPAN "step"
 

@@ -32,10 +32,6 @@ static inline bool et_first_rows_full(const et_first_rows *rows)
     return rows->count >= rows->most;
 }
 
-/* Adds a row; a full object ignores it. text NULL: no value. number: of the text; NULL: it is no
- * number. False: no memory. */
-bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, const double *number);
-
 /* Of a row with a number. */
 double et_first_rows_number(const et_first_rows *rows, int64_t row);
 

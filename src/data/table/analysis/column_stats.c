@@ -31,7 +31,10 @@ double et_first_rows_number(const et_first_rows *rows, int64_t row)
     return number;
 }
 
-bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, const double *number)
+/* Adds a row; a full object ignores it. text NULL: no value. number: of the text; NULL: it is no
+ * number. False: no memory. */
+static bool first_rows_add(et_first_rows *rows, const char *text, size_t length,
+                           const double *number)
 {
     if (et_first_rows_full(rows))
         return true;
@@ -588,8 +591,8 @@ static void keep_first(et_column_stats *stats, const et_column_part *part)
         if (class == ET_CELL_UNREAD)
             class = et_cell_classify(&stats->format, text, length, &number);
         stats->failed |=
-            !et_first_rows_add(&stats->first_rows, missing ? NULL : text, length,
-                               class == ET_CELL_INTEGER || class == ET_CELL_REAL ? &number : NULL);
+            !first_rows_add(&stats->first_rows, missing ? NULL : text, length,
+                            class == ET_CELL_INTEGER || class == ET_CELL_REAL ? &number : NULL);
     }
 }
 

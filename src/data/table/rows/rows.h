@@ -150,9 +150,6 @@ int et_rows_open_csv(et_rows **out, const et_row_layout *layout, const et_string
  * -1: the file. */
 int et_rows_open_jsonl(et_rows **out, const et_row_layout *layout, const et_strings *path,
                        int stream, et_error *error);
-/* The same of several files, as rows of cells. */
-int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_columns *columns,
-                         et_error *error);
 /* Whether a file is JSON lines, by its name: .jsonl or .ndjson, or either with .gz. */
 bool et_path_is_jsonl(const char *path);
 /* Whether all are. ET_EDATA: some are. */

@@ -402,8 +402,9 @@ static int object_next(et_rows *rows, et_row *row, et_error *error)
 
 static const et_rows_class object_rows_class = { "objects", object_next, NULL, object_close };
 
-int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_columns *columns,
-                         et_error *error)
+/* As et_rows_open_jsonl, of several files, as rows of cells. */
+static int open_objects(et_rows **out, const et_strings *paths, const et_json_columns *columns,
+                        et_error *error)
 {
     et_assert(paths->count > 0);
     const size_t cells = (size_t)columns->layout->count;
@@ -430,6 +431,6 @@ int et_rows_open_files(et_rows **out, const et_row_layout *layout, const et_stri
     int status = et_paths_jsonl(&jsonl, paths, error);
     if (status)
         return status;
-    return jsonl ? et_rows_open_objects(out, paths, &columns, error)
+    return jsonl ? open_objects(out, paths, &columns, error)
                  : et_rows_open_csv(out, layout, paths, options, error);
 }

@@ -67,7 +67,7 @@ void et_marian_export_warn(const et_marian_export *m)
 
 /* ---- settings ---- */
 
-bool et_marian_export_shares_table(const et_marian_export *m)
+static bool shares_table(const et_marian_export *m)
 {
     et_assert(m->t);
     return !strcmp(m->model.source.scope, m->model.target.scope);
@@ -80,7 +80,7 @@ static int list_tensors(et_marian_export *export, et_error *error)
     const et_transformer *m = &export->model;
     et_exported_tensors *list = &export->list;
     const int64_t source = export->tokens[ET_SIDE_SOURCE], target = export->tokens[ET_SIDE_TARGET];
-    const bool shared = et_marian_export_shares_table(export);
+    const bool shared = shares_table(export);
     int status = et_exported_tensors_add_layers(list, m, ET_NAMES_MARIAN, error);
     if (!status)
         status = shared ? et_exported_tensors_add_table(list, ET_MARIAN_SHARED, m->target.scope,
@@ -105,7 +105,7 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
     et_value *dict = et_value_dict(&arena);
     const et_transformer *model = &m->model;
     const et_transformer_stack *encoder = &model->encoder, *decoder = &model->decoder;
-    const bool shared = et_marian_export_shares_table(m);
+    const bool shared = shares_table(m);
     const bool tied = !strcmp(model->output.scope, model->target.scope);
     const et_foreign_model foreign = { .settings =
                                            et_foreign_settings(m->t->experiment.task, &arena),

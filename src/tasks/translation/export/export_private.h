@@ -95,7 +95,6 @@ int et_marian_export_open(et_marian_export *m, const et_translator *t, bool rele
                           et_error *error);
 void et_marian_export_close(et_marian_export *m);
 
-bool et_marian_export_shares_table(const et_marian_export *m);
 /* special:model.yml. */
 int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, et_error *error);
 /* What differs there. */
