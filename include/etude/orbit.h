@@ -69,25 +69,22 @@
  *
  *     int main(void)
  *     {
- *         static const float ones[1][2] = { { 1, 1 } };
- *         et_array arrays[] = { { "x", ET_F32, ones, et_shape_1(2) } };
+ *         et_layout_field x = { .name = "x", .dtype = ET_F32, .item = et_shape_1(2) };
+ *         et_layout layout = { 1, 1, { "row" }, { 1 }, .field = &x };
  *         et_error error = ET_ERROR_INIT;
  *         et_module *mod = NULL, *b = NULL, *c = NULL, *const *submodules;
  *         const et_module_variable *variables;
  *         size_t count = 0, modules = 0;
  *         et_device *device = NULL;
  *         et_params *params = NULL;
- *         et_samples *x = NULL;
  *         et_pass *pass = NULL;
- *         et_layout one_row;
  *         if (et_module_new(&mod, "MyModule", NULL, NULL, &error) ||
  *             et_module_new(&b, "Module", "b", NULL, &error) ||
  *             et_module_new(&c, "Module", "c", NULL, &error) ||
  *             et_module_add_module(mod, "b", b, &error) ||
  *             et_module_add_module(b, "c", c, &error) || et_device_open(&device, &error) ||
- *             et_params_new(&params, &error) || et_arrays_open(&x, arrays, 1, 1, &error) ||
- *             (one_row = x->layout, one_row.capacity[0] = 1, 0) ||
- *             et_pass_open(&pass, device, params, &one_row, build, mod, NULL, &error) ||
+ *             et_params_new(&params, &error) ||
+ *             et_pass_open(&pass, device, params, &layout, build, mod, NULL, &error) ||
  *             et_module_add_params(mod, "w", params, "my_module/", &error) ||
  *             et_module_variables(mod, &variables, &count, &error) ||
  *             et_module_submodules(mod, &submodules, &modules, &error))
@@ -97,7 +94,6 @@
  *         for (size_t i = 0; i < modules; i++)
  *             printf("%s\n", et_module_name(submodules[i]));
  *         et_pass_close(pass);
- *         et_samples_close(x);
  *         et_params_free(params);
  *         et_device_close(device);
  *         et_module_free(mod);
@@ -106,7 +102,7 @@
  *         return error.status != 0;
  *     }
  *
- * It prints my_module/matmul_1, my_module/w, b, c. doc/orbit.md shows the documentation's lines
+ * It prints my_module/matmul_2, my_module/w, b, c. doc/orbit.md shows the documentation's lines
  * beside these. The next comment lists the members, in the documentation's order, each with its
  * counterpart and, in brackets, its header; doc/reference/members.md says what differs. */
 #ifndef ETUDE_ORBIT_H
