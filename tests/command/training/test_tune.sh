@@ -106,7 +106,7 @@ tune limited >limited.out 2>limited.err || fail "after the limit: $(cat limited.
 table limited.out | cmp - wanted || fail "after the limit: $(cat limited.out)"
 
 # The seed of the values; JSON.
-tune seeded --search-seed 1 --json >seeded.json 2>/dev/null || fail "--search-seed"
+tune seeded --search-seed 1 --json >seeded.json 2>seeded.err || fail "--search-seed: $(cat seeded.err)"
 grep -q '"best": "seeded/rung-3/trial-0' seeded.json && grep -q '"settings"' seeded.json || fail "--json: $(cat seeded.json)"
 grep -q "$(awk '$2 == 3 { print $6; exit }' whole.out)" seeded.json && fail "--search-seed has no effect"
 
