@@ -416,6 +416,18 @@ static void test_documents__md_beyond(void **state)
           "\\newpage\n\n\\vspace{1em}\nA\n\n\\begin{b}\nc\n\\end{b}\n\nD \\E F\n" },
         { ET_DOCUMENT_MD, "a \\(b + c\\) d \\\\(e\\\\) f\n\n\\\\[\ng\n\\\\]\n\n\\(h i\n",
           "A \\(b + c\\) D \\\\(e\\\\) F\n\n\\\\[\ng\n\\\\]\n\n\\(H I\n" },
+        { ET_DOCUMENT_MD, "\\[\na = b\n\\]\n\nc \\[ \\frac{d}{e} \\] f \\[not math\\]\n",
+          "\\[\na = b\n\\]\n\nC \\[ \\frac{d}{e} \\] F \\[NOT MATH\\]\n" },
+        { ET_DOCUMENT_MD, "see @fig-a-b, \\@ref(tab:c) and [@d:e, p. 3]. Mail f@g.org, @h.\n",
+          "SEE @fig-a-b, \\@ref(tab:c) AND [@d:e, P. 3]. MAIL f@g.org, @h.\n" },
+        { ET_DOCUMENT_MD, "(a-b)=\n# c\n\n<<< @/d.js\n\n(e f)=\n",
+          "(a-b)=\n# C\n\n<<< @/d.js\n\n(E F)=\n" },
+        { ET_DOCUMENT_MD, "{\n  \"title\": \"a\"\n}\n\nb\n{\nc\n}\n",
+          "{\n  \"title\": \"a\"\n}\n\nB { C }\n" },
+        { ET_DOCUMENT_MD, "- > [!NOTE]\n  > a\n- !!! note \"b\"\n      c\n- [^d]: e\n\n      f\n",
+          "- > [!NOTE]\n  > A\n- !!! note \"B\"\n      C\n- [^d]: E\n\n      F\n" },
+        { ET_DOCUMENT_MD, "\xef\xbb\xbf```\na\n```\n#\tb c\n",
+          "\xef\xbb\xbf```\na\n```\n#\tB C\n" },
         { ET_DOCUMENT_MD, "a \\(about\\) b \\(\\sin x_{max} = y\\) c\n",
           "A \\(ABOUT\\) B \\(\\sin x_{max} = y\\) C\n" },
         { ET_DOCUMENT_MD,
@@ -617,6 +629,8 @@ static void test_documents__sentences(void **state)
         { ET_DOCUMENT_LINES, "One dog.  It runs.\nTwo.\n", "ONE DOG.  IT RUNS.\nTWO.\n" },
         { ET_DOCUMENT_HTML, "<p><b>One.</b> Two <i>dogs</i>. See www.example.org/?A b.</p>",
           "<p><b>ONE.</b> TWO <i>DOGS</i>. SEE www.example.org/?A B.</p>" },
+        { ET_DOCUMENT_MD, "> One dog.\n> It runs.\n\nTwo is.\nIt is.\n",
+          "> ONE DOG. IT RUNS.\n\nTWO IS.\nIT IS.\n" },
     };
     et_sentences *s;
     et_error error = ET_ERROR_INIT;
@@ -627,6 +641,8 @@ static void test_documents__sentences(void **state)
     assert_int_equal(counts.segments, 3);
     assert_rows(rows + 1, 1, s, capitals);
     assert_int_equal(counts.segments, 3);
+    assert_rows(rows + 2, 1, s, capitals);
+    assert_int_equal(counts.segments, 4);
     et_sentences_close(s);
 }
 

@@ -750,8 +750,9 @@ static void print_structure(et_document *d, size_t count, const char *const *sou
         some.segments[i].result = sources[i];
     if (some.segments)
         et_document_print(&some, &text);
-    d->failed |=
-        !some.segments || text.failed || !et_md_structure(et_strbuf_text(&text), text.length, out);
+    const size_t mark = et_utf8_mark(et_strbuf_text(&text), text.length);
+    d->failed |= !some.segments || text.failed ||
+                 !et_md_structure(et_strbuf_text(&text) + mark, text.length - mark, out);
     et_strbuf_release(&text);
     et_free(some.segments);
 }

@@ -160,7 +160,9 @@ static bool is_module(const et_md_mask *m, const line *l)
 static line in_items(const et_md_mask *m, line l)
 {
     for (;;) {
-        l.at += run(m, l.at, l.end, " \t>");
+        const size_t skipped = run(m, l.at, l.end, " \t>");
+        l.quote |= memchr(m->original + l.at, '>', skipped) != NULL;
+        l.at += skipped;
         const size_t digits = run(m, l.at, l.end, DIGITS), mark = l.at + digits;
         const size_t blanks = run(m, mark + 1, l.end, " ");
         if (!run(m, mark, l.end, digits ? ".)" : "-+*") || digits > 9 || !blanks || blanks > 4)
@@ -177,12 +179,15 @@ static bool is_leaf(const et_md_mask *m, const line *l)
            strchr("]}", m->original[l->end - 1]);
 }
 
-/* \newpage, \vspace{1em} of LaTeX; the line of pymdownx that includes a file. */
+/* \newpage, \vspace{1em} of LaTeX; the lines of pymdownx and VitePress that include a file; (name)=
+ * of MyST, a target of references. */
 static bool is_command(const et_md_mask *m, const line *l)
 {
     const size_t name = run(m, l->at + 1, l->end, LOWER UPPER);
     const size_t after = l->at + 1 + name;
-    return begins(m, l->at, l->end, "--8<--") ||
+    return begins(m, l->at, l->end, "--8<--") || begins(m, l->at, l->end, "<<< ") ||
+           (begins(m, l->at, l->end, "(") && l->end - l->at > 3 &&
+            begins(m, l->end - 2, l->end, ")=") && find(m, l->at, l->end, " ") == l->end) ||
            (name > 1 && begins(m, l->at, l->end, "\\") && !begins(m, l->at, l->end, "\\begin{") &&
             (after == l->end ||
              (run(m, after, l->end, "[{") && strchr("]}", m->original[l->end - 1]) &&
@@ -199,20 +204,20 @@ static bool is_option(const et_md_mask *m, const line *l)
 
 static bool take_line(et_md_mask *m, const line *l)
 {
-    const size_t note = footnote(m, l);
     const line item = in_items(m, *l);
+    const size_t note = footnote(m, &item);
     if (begins(m, item.at, item.end, ":::") || is_leaf(m, &item))
         return mask_container(m, &item);
-    if (is_admonition(m, l))
-        return mask_admonition(m, l);
+    if (is_admonition(m, &item))
+        return mask_admonition(m, &item);
     if (note)
-        return mask_line(m, l, "- ", l->at + note, l->end);
-    if (l->quote && begins(m, l->at, l->end, "[!")) {
-        size_t at = find(m, l->at, l->end, "]");
-        if (at == l->at + 2 + run(m, l->at + 2, l->end, NAMES)) {
+        return mask_line(m, &item, "- ", item.at + note, l->end);
+    if (item.quote && begins(m, item.at, l->end, "[!")) {
+        size_t at = find(m, item.at, l->end, "]");
+        if (at == item.at + 2 + run(m, item.at + 2, l->end, NAMES)) {
             at += at < l->end;
             at += run(m, at, l->end, "+-");
-            return mask_line(m, l, "# ", at + run(m, at, l->end, " \t"), l->end);
+            return mask_line(m, &item, "# ", at + run(m, at, l->end, " \t"), l->end);
         }
     }
     if (begins(m, l->at, l->end, "[TOC]") || begins(m, l->at, l->end, "[[toc]]") ||
@@ -248,18 +253,18 @@ static bool take_definition(et_md_mask *m, const line *l, const line *before)
     return good;
 }
 
-/* Between lines of ---, or of +++, at the start. Returns its bytes. */
+/* Between lines of ---, of +++, or of { and }, at the start. Returns its bytes. */
 static size_t front_matter(et_md_mask *m)
 {
     line l = line_at(m, 0);
-    const bool yaml = l.end == 3 && begins(m, 0, 3, "---");
-    if (!yaml && !(l.end == 3 && begins(m, 0, 3, "+++")))
+    const bool yaml = l.end == 3 && begins(m, 0, 3, "---"), json = l.end == 1 && *m->text == '{';
+    const char *const end = yaml ? "---" : json ? "}" : "+++";
+    if (!yaml && !json && !(l.end == 3 && begins(m, 0, 3, "+++")))
         return 0;
     while (l.next < m->length) {
         l = line_at(m, l.next);
-        if (l.at == l.from && l.end == l.from + 3 &&
-            (begins(m, l.from, l.end, yaml ? "---" : "+++") ||
-             (yaml && begins(m, l.from, l.end, "...")))) {
+        if (l.at == l.from && l.end == l.from + strlen(end) &&
+            (begins(m, l.from, l.end, end) || (yaml && begins(m, l.from, l.end, "...")))) {
             blank(m, 0, l.end);
             return l.next;
         }
@@ -379,8 +384,8 @@ static size_t math(const et_md_mask *m, size_t at)
     return 0;
 }
 
-/* \(...\), \\(...\\) and \\[...\\] of LaTeX. \( is also an escaped parenthesis: a word of three
- * letters that is no command shows text. */
+/* \(...\), \[...\], \\(...\\) and \\[...\\] of LaTeX. \( and \[ are also escaped brackets: a word
+ * of three letters that is no command shows text. */
 static size_t delimited(const et_md_mask *m, size_t at, bool *block)
 {
     const size_t length = 2 + begins(m, at, m->length, "\\\\");
@@ -419,6 +424,17 @@ static size_t component(const et_md_mask *m, size_t at)
     return 0;
 }
 
+/* @fig-plot of Quarto, @sec:start of Pandoc, @scope/name of npm. */
+static size_t reference(const et_md_mask *m, size_t at)
+{
+    size_t count = run(m, at + 1, m->length, NAMES ":./");
+    while (count && strchr("-:./", m->original[at + count]))
+        count--;
+    return run(m, at + 1, m->length, LOWER) && !(at && run(m, at - 1, at, LOWER UPPER DIGITS "_"))
+               ? count + (count > 0)
+               : 0;
+}
+
 /* Bytes of the markup at `at`; 0: none. *block: it may have lines of its own. */
 static size_t markup(const et_md_mask *m, size_t at, bool *block)
 {
@@ -429,6 +445,9 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
         return braces(m, at);
     case '<':
         return begins(m, at, m->length, "<%") ? up_to(m, at, 2, "%>") : component(m, at);
+    case '@':
+        *block = false;
+        return reference(m, at);
     case '%': /* a comment of Obsidian */
         return begins(m, at, m->length, "%%") && (!at || strchr(" \n", m->original[at - 1]))
                    ? up_to(m, at, 2, "%%")
@@ -452,8 +471,9 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
                    ? count + 2
                    : 0;
     case '\\':
-        if (begins(m, at, m->length, "\\(") || begins(m, at, m->length, "\\\\(") ||
-            begins(m, at, m->length, "\\\\["))
+        if (begins(m, at, m->length, "\\@ref("))
+            return up_to(m, at, 6, ")");
+        if (run(m, at + 1 + begins(m, at, m->length, "\\\\"), m->length, "(["))
             return delimited(m, at, block);
         if (begins(m, at, m->length, "\\begin{")) {
             count = up_to(m, at, 7, "}");

@@ -249,9 +249,9 @@ static void take_gap(reader *r, size_t to)
             et_document_keep(d, d->text + start, after - start);
         else {
             /* White space that stays where it is at an end of a segment. Markers of quotes are no
-             * white space: CommonMark lets a paragraph go on without them. */
+             * white space, so the sentences of a quote are one line. */
             const bool quote = memchr(text_of(r) + start, '>', after - start) != NULL;
-            et_document_add(d, quote ? "\n" : text_of(r) + start, quote ? 1 : after - start,
+            et_document_add(d, quote ? " " : text_of(r) + start, quote ? 1 : after - start,
                             line_of(r, start));
         }
         from = after;
@@ -499,6 +499,8 @@ static int take_text(reader *r, MD_TEXTTYPE type, size_t from, size_t to)
         return 0;
     find_links(r, from);
     if (!r->begun) {
+        while (from < to && type == MD_TEXT_NORMAL && is_among(text_of(r)[from], " \t"))
+            from++; /* MD4C's heading after a tab */
         keep_up_to(r, begin_of_spans(r, from, type));
         r->begun = true;
     }
