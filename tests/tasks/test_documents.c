@@ -115,6 +115,11 @@ static void test_documents__spans(void **state)
         "%,d",
         "%[1]d",
         "%1$,.2f",
+        "%1$*2$d",
+        "%|3$+d|",
+        "${a + 1}",
+        "<%= a %>",
+        "{% if a %}",
         "%1",
         "%L1",
         "%n",
@@ -156,6 +161,13 @@ static void test_documents__spans(void **state)
         et_free(upper);
         et_free(out);
     }
+    /* Words follow directives without a blank. */
+    const row words[] = {
+        { ET_DOCUMENT_TEXT, "please %1$slog in%2$s to %(b)sread%(c)s, %sNow%s",
+          "PLEASE %1$sLOG IN%2$s TO %(b)sREAD%(c)s, %sNOW%s" },
+        { ET_DOCUMENT_TEXT, "%sMB of %1$dMB, :a/:b", "%sMB OF %1$dMB, :a/:b" },
+    };
+    assert_rows(words, COUNT(words), NULL, capitals);
 }
 
 static char *other_number(const char *line)

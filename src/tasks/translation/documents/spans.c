@@ -58,19 +58,21 @@ static bool has(rest r, size_t skip, const char *text)
     return r.left >= skip + length && !memcmp(r.at + skip, text, length);
 }
 
-/* {name}, {0:.2f}, {{ name }}, ${name}, #{name}, %{name}, $[name], with skip bytes before the
- * bracket. */
+/* {name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name], with skip bytes
+ * before the bracket. Expressions may follow $ and #. */
 static size_t bracketed(rest r, size_t skip)
 {
     static const char inner[] = NAMES ".,:!#$-|+<>=%[]";
-    const bool twice = has(r, skip, "{{");
-    const char *end = twice ? "}}" : has(r, skip, "[") ? "]" : "}";
-    size_t at = skip + (twice ? 2 : 1);
+    const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 0, "{%");
+    const bool any = statement || (skip && *r.at != '%' && has(r, skip, "{"));
+    const char *end = twice ? "}}" : statement ? "%}" : has(r, skip, "[") ? "]" : "}";
+    size_t at = skip + (twice || statement ? 2 : 1);
     if (!twice && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
     for (const size_t from = at; at - from < PLACEHOLDER_MAX && !has(r, at, end); at++)
         if (at >= r.left || !r.at[at] ||
-            !(strchr(inner, r.at[at]) || (twice && strchr(" /^&'\"()", r.at[at]))))
+            !(strchr(inner, r.at[at]) || (any && !strchr("{}", r.at[at])) ||
+              (twice && strchr(" /^&'\"()", r.at[at]))))
             return 0;
     return has(r, at, end) ? at + strlen(end) : 0;
 }
@@ -100,8 +102,16 @@ static size_t format_of_icu(rest r)
     return 0;
 }
 
+/* Bytes of 5, *, *1$. */
+static size_t width_of_printf(rest r, size_t at)
+{
+    const size_t count = run(r, at, DIGITS "*", 6);
+    return count + (count > 1 && r.at[at] == '*' && has(r, at + count, "$"));
+}
+
 /* %s, %1$d, %-5.2f, %ld of printf; %Y of strftime; %(name)s of Python; %<name>s of Ruby and
- * %<PRIu64> of gettext; %@ of Objective-C. Letters that follow belong to it: %dx. ordered: it has
+ * %<PRIu64> of gettext; %@ of Objective-C. Letters that follow belong to it: %dx. But words follow
+ * %1$s and %(name)s, as in %1$slog in%2$s, and begin with a capital after %s. ordered: it has
  * neither number nor name. after_digit: 50%of has no directive. */
 static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
 {
@@ -122,16 +132,19 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
     }
     at += run(r, at, "-+#0'", 5);
     at += run(r, at, ",", 1) && run(r, at + 1, DIGITS ".df", 1); /* %,d of Java */
-    at += run(r, at, DIGITS "*", 6);
+    at += width_of_printf(r, at);
     if (has(r, at, "."))
-        at += 1 + run(r, at + 1, DIGITS "*", 6);
+        at += 1 + width_of_printf(r, at + 1);
     const size_t argument = has(r, at, "[") ? run(r, at + 1, DIGITS, 2) : 0; /* %[1]d of Go */
     at += argument && has(r, at + 1 + argument, "]") ? argument + 2 : 0;
     const size_t sizes = run(r, at, "hlLqjzt", 2);
     at += sizes && !run(r, at + sizes, LETTERS "@", 1) ? sizes - 1 : sizes; /* %j, %z */
     const size_t letter =
         run(r, at, *ordered && after_digit ? "diouxXeEfgGaAcsSpn@" : LETTERS "@", 1);
-    const size_t letters = letter ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
+    const bool word = letter && r.at[at] == 's' &&
+                      (*ordered ? run(r, at + 1, UPPER, 1) && !run(r, at + 2, UPPER, 1)
+                                : run(r, at + 1, LETTERS, 1));
+    const size_t letters = letter && !word ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
     return !letter || (letters && after_digit) ? 0 : at + 1 + letters;
 }
 
@@ -148,6 +161,9 @@ static size_t percent(rest r, bool after_digit, bool *ordered)
         return has(r, 3 + run(r, 3, NAMES, 64), "@") ? 4 + run(r, 3, NAMES, 64) : 0;
     if (number && qt == 1 && !after_digit && has(r, 1 + number, "%")) /* %1% of Boost */
         return number + 2;
+    const size_t bars = has(r, 1, "|") ? run(r, 2, DIGITS "diouxXeEfgGaAcsSpnt$-+#.* ", 20) : 0;
+    if (bars && !after_digit && has(r, 2 + bars, "|")) /* %|3$+d| of Boost */
+        return bars + 3;
     if (name > 1 && has(r, 1 + name, "%") && !run(r, 2 + name, NAMES, 1)) /* %name% */
         return name + 2;
     if (upper > 1 && upper == name) /* %PRODUCTNAME */
@@ -170,6 +186,14 @@ static size_t sigil(rest r, bool after_space)
                                                                                          : 0;
 }
 
+/* <% name %>. */
+static size_t expression(rest r)
+{
+    const size_t most = r.left < PLACEHOLDER_MAX ? r.left : PLACEHOLDER_MAX;
+    const char *end = memmem(r.at, most, "%>", 2);
+    return end ? (size_t)(end - r.at) + 2 : 0;
+}
+
 /* before: the byte before the rest; 0: none. */
 static size_t placeholder(rest r, char before, bool *ordered)
 {
@@ -189,7 +213,9 @@ static size_t placeholder(rest r, char before, bool *ordered)
         return found || *r.at == '#' || !begins ? found : sigil(r, false);
     case '@':
     case ':':
-        return begins ? sigil(r, !before || strchr(" \t\n(", before)) : 0;
+        return begins ? sigil(r, !before || strchr(" \t\n(/\"'", before)) : 0;
+    case '<': /* <%= name %> of ERB */
+        return has(r, 0, "<%") ? expression(r) : 0;
     case '%':
         return percent(r, before >= '0' && before <= '9', ordered);
     default:
