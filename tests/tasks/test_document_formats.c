@@ -458,6 +458,11 @@ static void test_formats__srt(void **state)
           "00:00:05,000 --> 00:00:06,000\nc",
           "1\n00:00:01,000 --> 00:00:02,000\nONE\n2\n00:00:03,000-->00:00:04,000 X1:1\n1984\nB\n"
           "00:00:05,000 --> 00:00:06,000\nC" },
+        { ET_DOCUMENT_SRT,
+          "1\n\n00:00:01,000 --> 00:00:02,000\none\n2\n\n00:00:03,000 --> "
+          "00:00:04,000\ntwo\n3\nb\n",
+          "1\n\n00:00:01,000 --> 00:00:02,000\nONE\n2\n\n00:00:03,000 --> "
+          "00:00:04,000\nTWO\n3\nB\n" },
         /* Times with a sign and with a damaged arrow; a text with an arrow. */
         { ET_DOCUMENT_SRT,
           "1\n-00:00:01,000 --> -00:00:00,500\na\n2\n00:00:03,000 -> 00:00:04,000\nb\n3\n"

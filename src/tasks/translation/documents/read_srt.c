@@ -1,8 +1,9 @@
 /* Subtitles: SubRip and WebVTT. The lines after one with times are one segment, whose translation
  * gets as many lines. It ends before an empty line, before the times of the next subtitle, and
- * before a number that is alone on the line before such times. A line that begins with a dash
- * begins a segment: another person speaks. Everything else stays: tags, times, names, and the
- * blocks NOTE, STYLE and REGION of WebVTT, whose texts also have references such as &amp;. */
+ * before a number that is alone on its line, if such times follow, also after empty lines. A line
+ * that begins with a dash begins a segment: another person speaks. Everything else stays: tags,
+ * times, names, and the blocks NOTE, STYLE and REGION of WebVTT, whose texts also have references
+ * such as &amp;. */
 #include <string.h>
 
 #include "tasks/translation/documents/document_private.h"
@@ -105,10 +106,13 @@ int et_document_read_srt(et_document *d, et_error *error)
     if (vtt)
         d->escape = ET_ESCAPE_MARKUP;
     for (size_t number = 1; at < end; number++) {
-        const line l = line_at(d, at), next = line_at(d, at + l.whole);
+        const line l = line_at(d, at);
+        line next = line_at(d, at + l.whole);
         const bool times = is_times(&l);
         const size_t from = skip(&l, 0, " \t"), to = skip(&l, from, DIGITS);
         const bool number_line = to > from && skip(&l, to, " \t") == l.length;
+        while (number_line && next.whole && is_blank(&next))
+            next = line_at(d, next.text + next.whole);
         inside = inside && !times && !(number_line && is_times(&next));
         if (vtt)
             inside &= !is_blank(&l);
