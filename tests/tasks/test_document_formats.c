@@ -503,14 +503,35 @@ static void test_formats__messages(void **state)
           "{n, selectordinal, one {#ST} other {#TH}} OF {n, number, integer}" },
         { ET_DOCUMENT_TEXT, "see {0,choice,0#no files|1#one|1<{0,number,integer} of {a, b} c} now",
           "SEE {0,choice,0#NO FILES|1#ONE|1<{0,number,integer} OF {A, B} C} NOW" },
-        { ET_DOCUMENT_TEXT, "a {n, choice, 0#b|1#{c", "A {N, CHOICE, 0#B|1#{C" },
-        { ET_DOCUMENT_TEXT, "a {n, plural, one {b c}", "A {N, PLURAL, ONE {B C}" },
+        { ET_DOCUMENT_TEXT, "{n, PLURAL, one {b}} {m, duration}",
+          "{n, PLURAL, one {B}} {m, duration}" },
         { ET_DOCUMENT_LINES, "{n, plural, one {b} other {c}}", "{N, PLURAL, ONE {B} OTHER {C}}" },
         { ET_DOCUMENT_HTML, "<p>a {n, plural, one {<b>#</b> c} other {d &amp; e}} f</p>",
           "<p>A {n, plural, one {<b>#</b> C} other {D &amp; E}} F</p>" },
+        { ET_DOCUMENT_MD, "# a {n, plural, one {# b} other {# c}}\n",
+          "# A {n, plural, one {# B} other {# C}}\n" },
+        { ET_DOCUMENT_PO,
+          "msgid \"{n, plural,\\n  one {# b}\\n  other {# c\\nd}\\n} e\\n  f\"\nmsgstr \"\"\n",
+          "msgid \"{n, plural,\\n  one {# b}\\n  other {# c\\nd}\\n} e\\n  f\"\n"
+          "msgstr \"{n, plural,\\n  one {# B}\\n  other {# C D}\\n} E\\n\"\n\"  F\"\n" },
+    };
+    /* What ICU refuses. */
+    static const row broken[] = {
+        { ET_DOCUMENT_TEXT, "a {n, choice, 0#b|1#{c", "A {n, choice, 0#b|1#{c" },
+        { ET_DOCUMENT_TEXT, "a {n, plural, one {b c}", "A {n, plural, one {b c}" },
+        { ET_DOCUMENT_TEXT, "a {n, plural, one # b other # c} d",
+          "A {n, plural, one # b other # c} D" },
+        { ET_DOCUMENT_TEXT, "a {n, select, } d", "A {n, select, } D" },
     };
     (void)state;
+    NEEDS(ET_DOCUMENT_HTML);
+    NEEDS(ET_DOCUMENT_MD);
+    NEEDS(ET_DOCUMENT_PO);
     assert_rows(rows, COUNT(rows), NULL, capitals);
+    for (size_t i = 0; i < COUNT(broken); i++) {
+        assert_rows(&broken[i], 1, NULL, capitals);
+        assert_int_equal(counts.kept, 1);
+    }
 }
 
 /* ---- endings ---- */

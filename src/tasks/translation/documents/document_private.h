@@ -179,8 +179,11 @@ bool et_document_has_words(et_document *d, const char *text, size_t length);
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line);
 /* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages
- * stays, and the texts of their branches are segments. */
+ * stays, and the texts of their branches are segments. A message that ICU refuses stays, counted as
+ * kept. */
 void et_document_end(et_document *d);
+/* Bytes of the ICU message with branches that text begins with; 0: none. */
+size_t et_document_message_size(const char *text, size_t length);
 
 /* ---- encode.c ---- */
 

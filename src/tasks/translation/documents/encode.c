@@ -52,6 +52,7 @@ static const char *escape_of(et_escape escape, char c, bool xml, const et_strbuf
     case ET_ESCAPE_PO:
         return c == '"'    ? "\\\""
                : c == '\\' ? "\\\\"
+               : c == '\n' ? "\\n"
                : c == '\t' ? "\\t"
                : c == '\r' ? "\\r"
                            : NULL;

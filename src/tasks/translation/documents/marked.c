@@ -257,6 +257,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
 {
     et_assert(marking && (text || !length));
     reader r = { d, marking, text, text + length, marking->line, false, false };
+    const char *message = text; /* after the last message of ICU, whose white space stays in it */
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
         if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */
@@ -270,7 +271,10 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
         }
         const bool control = (unsigned char)c < ' ' && !is_among(c, SPACE "\v");
         const bool escape = marking->backslashes && (c == '\\' || c == '"');
-        const bool space = (marking->spaces || r.quoted) && is_among(c, SPACE "\v");
+        if (c == '{' && at >= message)
+            message = at + et_document_message_size(at, (size_t)(r.end - at));
+        const bool space =
+            at >= message && (marking->spaces || r.quoted) && is_among(c, SPACE "\v");
         r.quoted ^= escape && c == '"';
         if (control || escape || space)
             add_text(&r, at);

@@ -357,7 +357,8 @@ static size_t braces(const et_md_mask *m, size_t at)
     const size_t name = run(m, at + 1, m->length, NAMES);
     if (comment)
         return comment;
-    return begins(m, at, m->length, "{#") || (name && begins(m, at + 1 + name, m->length, "="))
+    return (begins(m, at, m->length, "{#") && !run(m, at + 2, m->length, " ")) ||
+                   (name && begins(m, at + 1 + name, m->length, "="))
                ? up_to(m, at, 1, "}")
                : 0;
 }

@@ -261,7 +261,7 @@ static void take_gap(reader *r, size_t to)
     r->at = to;
 }
 
-/* Text, in which what was masked is markup, or a placeholder. */
+/* Text, in which what was masked is markup, or a placeholder that is no statement. */
 static void add_text(reader *r, size_t from, size_t to, bool entity)
 {
     et_document *d = r->d;
@@ -284,7 +284,7 @@ static void add_text(reader *r, size_t from, size_t to, bool entity)
             continue;
         const size_t stop = span->start + span->length < to ? span->start + span->length : to;
         if (et_span_find(d->text + from, stop - from, 0, &found) && !found.start &&
-            found.length == stop - from)
+            found.length == stop - from && d->text[from + 1] != '%')
             et_document_add(d, d->text + from, stop - from, line_of(r, from));
         else
             et_document_add_tag(d, d->text + from, stop - from, line_of(r, from));

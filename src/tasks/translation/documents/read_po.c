@@ -257,7 +257,11 @@ static void add_message(et_document *d, const char *text, size_t line)
         text += at + 1;
     }
     for (const char *end; *text; text = end) {
-        end = text + strcspn(text, "\n");
+        end = text + strcspn(text, "{\n");
+        for (size_t size; *end == '{'; end += strcspn(end, "{\n")) {
+            size = et_document_message_size(end, strlen(end));
+            end += size ? size : 1;
+        }
         et_document_add_marked(d, text, (size_t)(end - text), &marking);
         et_document_end(d);
         if (*end)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -29,11 +30,13 @@ typedef struct et_message {
     size_t start, end; /* of the whole, with its braces */
     size_t first;      /* where its branches begin */
     bool counts;       /* plural or selectordinal: # is the number */
+    bool choice;       /* # or < is before the text of a branch, no brace around it */
+    bool broken;       /* ICU refuses it; end: after its last brace, or of the text */
 } et_message;
 
 /* The grammar of ICU's MessageFormat (unicode-org.github.io/icu/userguide/format_parse/messages).
  * ICU's own parser of it has only a C++ interface and gives no positions in UTF-8. An apostrophe
- * quotes only syntax: '{ up to the next apostrophe. */
+ * quotes only syntax: '{ up to the next apostrophe. The case of the words does not matter. */
 
 #define NAMES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 #define SPACE " \t\r\n"
@@ -45,14 +48,6 @@ static size_t run(const char *text, size_t end, size_t at, const char *among)
     while (at < end && text[at] && strchr(among, text[at]))
         at++;
     return at - from;
-}
-
-/* Whether a message may begin in text: quick. */
-static bool message_may_begin(const char *text, size_t length)
-{
-    return memchr(text, '{', length) &&
-           (memmem(text, length, "plural", 6) || memmem(text, length, "select", 6) ||
-            memmem(text, length, "choice", 6));
 }
 
 /* Bytes of the quoted syntax that text begins with, such as '{'; 0: none. */
@@ -138,7 +133,7 @@ static bool read_head(const char *text, size_t length, size_t start, et_message 
     at += 1 + run(text, length, at + 1, SPACE);
     const size_t word = run(text, length, at, NAMES);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strlen(kinds[i].word) != word || memcmp(kinds[i].word, text + at, word) != 0)
+        if (strlen(kinds[i].word) != word || strncasecmp(kinds[i].word, text + at, word) != 0)
             continue;
         at += word;
         at += run(text, length, at, SPACE);
@@ -147,34 +142,46 @@ static bool read_head(const char *text, size_t length, size_t start, et_message 
         at += 1 + run(text, length, at + 1, SPACE);
         if (length - at > 7 && !memcmp(text + at, "offset:", 7))
             at += 7 + run(text, length, at + 7, SPACE "0123456789");
-        *m = (et_message){ .start = start, .first = at, .counts = kinds[i].counts };
+        *m = (et_message){
+            .start = start, .first = at, .counts = kinds[i].counts, .choice = *kinds[i].word == 'c'
+        };
         return true;
     }
     return false;
 }
 
-/* A message whose braces do not match ends the search: so do those of the messages after it. */
+/* Whether the brace at text[start] begins a message. */
+static bool message_read(const char *text, size_t length, size_t start, et_message *m)
+{
+    size_t first, last;
+    if (!read_head(text, length, start, m))
+        return false;
+    size_t at = m->first;
+    while (message_branch(text, length, &at, &first, &last))
+        m->broken |= (text[first - 1] != '{') != m->choice;
+    at += run(text, length, at, SPACE);
+    m->broken |= at == length || text[at] != '}' || at == m->first;
+    m->end = m->broken ? after_brace(text, length, start) : at + 1;
+    m->end = m->end ? m->end : length;
+    return true;
+}
+
 static bool message_find(const char *text, size_t length, size_t from, et_message *m)
 {
     for (const char *brace;
          from < length && (brace = memchr(text + from, '{', length - from)) != NULL;) {
-        size_t at, first, last;
         from = (size_t)(brace - text);
-        if (read_head(text, length, from, m)) {
-            at = m->first;
-            while (message_branch(text, length, &at, &first, &last))
-                continue;
-            at += run(text, length, at, SPACE);
-            if (at < length && text[at] == '}' && at > m->first) {
-                m->end = at + 1;
-                return true;
-            }
-            if (!after_brace(text, length, from))
-                return false;
-        }
+        if (message_read(text, length, from, m))
+            return true;
         from++;
     }
     return false;
+}
+
+size_t et_document_message_size(const char *text, size_t length)
+{
+    et_message m;
+    return message_read(text, length, 0, &m) ? m.end : 0;
 }
 
 /* The run and all of its spans: tags, and what spans.c finds between them. */
@@ -634,7 +641,9 @@ static void add_message(et_document *d, const et_run *run, const char *masked, c
         et_document_end(d);
     else
         et_document_begin_tag(d);
-    while (message_branch(masked, m->end, &at, &from, &to)) {
+    if (m->broken)
+        et_document_count_kept(d, run->line);
+    while (!m->broken && message_branch(masked, m->end, &at, &from, &to)) {
         keep_syntax(d, run, kept, from);
         add_again(d, run, from, to, m);
         et_document_end(d);
@@ -652,7 +661,7 @@ static void split_messages(et_document *d)
     et_strbuf masked = ET_STRBUF_INIT;
     et_message m = { .end = 0 };
     if (d->format == ET_DOCUMENT_LINES || d->messages == ET_MESSAGES_MAX ||
-        !message_may_begin(et_strbuf_text(&d->run.text), d->run.text.length))
+        !memchr(et_strbuf_text(&d->run.text), '{', d->run.text.length))
         return;
     et_strbuf_append_bytes(&masked, et_strbuf_text(&d->run.text), d->run.text.length);
     for (size_t i = 0; i < d->run.tags.count && !masked.failed; i++)

@@ -80,7 +80,8 @@ static size_t bracketed(rest r, size_t skip)
 /* {count, number}, {when, date, ::yMMMd} of ICU. */
 static size_t format_of_icu(rest r)
 {
-    static const char *const kinds[] = { "number", "date", "time", "ordinal", "spellout", "list" };
+    static const char *const kinds[] = { "number",   "date",     "time", "ordinal",
+                                         "spellout", "duration", "list" };
     size_t at = 1 + run(r, 1, " ", 4), kind = 0;
     const size_t name = run(r, at, NAMES, PLACEHOLDER_MAX);
     at += name;
