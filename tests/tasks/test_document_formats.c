@@ -113,7 +113,14 @@ static void test_formats__xml(void **state)
         { ET_DOCUMENT_XML,
           "<a xml:space=\"preserve\">b  c\n <d>e  f</d><g xml:space='default'>h  i</g></a>",
           "<a xml:space=\"preserve\">B  C\n <d>E  F</d><g xml:space='default'>H I</g></a>" },
+        { ET_DOCUMENT_XML,
+          "<a><b translate=\"no\">c <d>e <f translate=\"yes\">g</f></d> h<![CDATA[i]]></b>"
+          "<k>l <m translate=\"no\">n <o translate=\"yes\">p</o></m> q</k></a>",
+          "<a><b translate=\"no\">c <d>e <f translate=\"yes\">G</f></d> h<![CDATA[i]]></b>"
+          "<k>L <m translate=\"no\">n <o translate=\"yes\">P</o></m> Q</k></a>" },
         /* Vocabularies that many files have. */
+        { ET_DOCUMENT_XML, "<plist><dict><key>a</key><string>b</string></dict></plist>",
+          "<plist><dict><key>a</key><string>B</string></dict></plist>" },
         { ET_DOCUMENT_XML, "<rss><link>a</link><title>b</title><pubDate>Mon</pubDate></rss>",
           "<rss><link>a</link><title>B</title><pubDate>Mon</pubDate></rss>" },
         { ET_DOCUMENT_XML,

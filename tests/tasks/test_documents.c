@@ -514,6 +514,11 @@ static void test_documents__html_pages(void **state)
         { ET_DOCUMENT_HTML, "<script><!--<script>a</script>b--></script>c<iframe>d</iframe>",
           "<script><!--<script>a</script>b--></script>C<iframe>d</iframe>" },
         { ET_DOCUMENT_HTML, "<p>a <code>b</p><p>c</code> d", "<p>A <code>b</p><p>c</code> D" },
+        { ET_DOCUMENT_HTML,
+          "<div translate=no>a <p>b <b translate=yes title=\"c\">d</b> e</p></div><p>f "
+          "<i translate=no>g <u translate=yes>h</u></i> i",
+          "<div translate=no>a <p>b <b translate=yes title=\"C\">D</b> e</p></div><p>F "
+          "<i translate=no>g <u translate=yes>H</u></i> I" },
     };
     et_error error;
     et_strbuf deep = ET_STRBUF_INIT;

@@ -32,6 +32,7 @@ typedef struct et_attribute {
 /* What the attributes of a tag say about its others. */
 typedef struct et_attributes {
     bool kept;        /* translate="no" or class="notranslate" */
+    bool read;        /* translate="yes" */
     bool description; /* name="description" */
     bool button;      /* type="submit", "button" or "reset" */
 } et_attributes;
@@ -90,8 +91,10 @@ static void attributes_add(et_attributes *found, const et_attribute *a)
     /* XML's name has a prefix: its:translate. */
     const char *colon = memchr(a->name, ':', a->name_length);
     const char *name = colon ? colon + 1 : a->name;
-    found->kept |= is_word(name, a->name_length - (size_t)(name - a->name), "translate") &&
-                   is_word(a->value, a->length, "no");
+    if (is_word(name, a->name_length - (size_t)(name - a->name), "translate")) {
+        found->kept |= is_word(a->value, a->length, "no");
+        found->read |= is_word(a->value, a->length, "yes");
+    }
     found->kept |= is_named(a, "class") && has_word(a, "notranslate");
     found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
     found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
@@ -442,13 +445,40 @@ static et_attribute attribute_of(const GumboAttribute *a)
 
 static et_attributes scan(const GumboElement *e)
 {
-    et_attributes all = { false, false, false };
+    et_attributes all = { .kept = false };
     for (unsigned i = 0; i < e->attributes.length; i++) {
         const et_attribute a = attribute_of(e->attributes.data[i]);
         if (a.value)
             attributes_add(&all, &a);
     }
     return all;
+}
+
+static void collect(reader *r, const GumboNode *n, bool words);
+
+/* Collects the elements with translate="yes" in an element whose content stays, and what stays
+ * before each. Returns the end of the last of them, or from. */
+static size_t collect_read(reader *r, const GumboNode *n, const GumboElement *stays, size_t from)
+{
+    const GumboVector *children = children_of(n);
+    if (!children)
+        return from;
+    r->depth++;
+    for (unsigned i = 0; i < children->length && r->depth <= TREE_DEPTH_MAX; i++) {
+        const GumboNode *child = children->data[i];
+        const GumboElement *e = children_of(child) ? &child->v.element : NULL;
+        if (!e || !e->original_tag.length || *e->original_tag.data != '<' || !scan(e).read) {
+            from = collect_read(r, child, stays, from);
+            continue;
+        }
+        const size_t start = (size_t)(e->original_tag.data - r->d->text);
+        if (start > from)
+            add_piece(r, (GumboStringPiece){ r->d->text + from, start - from }, KEPT, stays);
+        collect(r, child, false);
+        from = end_of_element(r, child);
+    }
+    r->depth -= r->depth <= TREE_DEPTH_MAX;
+    return from;
 }
 
 static void collect(reader *r, const GumboNode *n, bool words)
@@ -466,9 +496,10 @@ static void collect(reader *r, const GumboNode *n, bool words)
         const bool kept = scan(e).kept;
         add_piece(r, e->original_tag, TAG, e);
         if (kept || is_among(own.text, own.length, opaque)) {
-            GumboStringPiece rest = { e->original_tag.data + e->original_tag.length, 0 };
-            rest.length = end_of_element(r, n) - (size_t)(rest.data - r->d->text);
-            add_piece(r, rest, KEPT, e);
+            const size_t start = end_of(r, e->original_tag), end = end_of_element(r, n),
+                         from = kept ? collect_read(r, n, e, start) : start;
+            if (end > from)
+                add_piece(r, (GumboStringPiece){ r->d->text + from, end - from }, KEPT, e);
             return;
         }
     }

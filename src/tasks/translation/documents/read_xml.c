@@ -8,8 +8,9 @@
  * end, so expat's walk lists the markup, and a second one writes the document.
  *
  * Attributes stay: a name does not say whether people read the value. So does the content of
- * translate="no", of Android's translatable="false", and of elements that hold code or data in
- * vocabularies that many files have. The text of a CDATA section is a segment of its own. */
+ * translate="no" (up to translate="yes" in it), of Android's translatable="false", and of elements
+ * that hold code or data in vocabularies that many files have. The text of a CDATA section is a
+ * segment of its own. */
 #include <expat.h>
 #include <string.h>
 #include <strings.h>
@@ -69,6 +70,7 @@ static const struct {
       "dc:date url width height kbd samp var pre textarea math svg ",
       " " },
     { " svg ", " metadata ", " " },
+    { " plist ", " key data date integer real ", " " },
     { " html ", " kbd samp var pre textarea math svg ", " " },
     /* DITA and DocBook. */
     { " topic concept task reference map bookmap glossentry dita troubleshooting book article "
@@ -114,6 +116,7 @@ typedef struct element {
     bool text;  /* of its own, other than white space */
     bool lines; /* line ends between its elements */
     bool stays, spaces;
+    bool partly; /* it stays, except an element with translate="yes" in it */
 } element;
 
 typedef struct reader {
@@ -183,7 +186,8 @@ static void read_attributes(const reader *r, element *e, const char *name, const
     for (const char **a = attributes; *a; a += 2) {
         if (!strcmp(a[0], "xml:space"))
             e->spaces = !strcmp(a[1], "preserve");
-        e->stays |= !strcmp(local_name(a[0]), "translate") && !strcasecmp(a[1], "no");
+        if (!strcmp(local_name(a[0]), "translate"))
+            e->stays = !strcasecmp(a[1], "no") || (e->stays && strcasecmp(a[1], "yes") != 0);
         e->stays |= !strcmp(local_name(a[0]), "translatable") && !strcasecmp(a[1], "false");
         e->stays |= !strcmp(a[0], "class") && has_word(a[1], "notranslate");
     }
@@ -205,6 +209,7 @@ static void XMLCALL on_start(void *self, const char *name, const char **attribut
     if (r->depth++) {
         r->elements[r->open].children++;
         e->spaces = r->elements[r->open].spaces;
+        e->stays = r->elements[r->open].stays;
     } else {
         const bool memory = !strcmp(name, "tmx");
         if (memory || !strcmp(local_name(name), "xliff"))
@@ -220,6 +225,9 @@ static void XMLCALL on_start(void *self, const char *name, const char **attribut
             r->vocabulary++;
     }
     read_attributes(r, e, name, attributes);
+    for (size_t i = e->parent; !e->stays && r->elements[i].stays && !r->elements[i].partly;
+         i = r->elements[i].parent)
+        r->elements[i].partly = true;
     r->open = number;
     add_here(r, START);
 }
@@ -383,13 +391,17 @@ static bool is_resource(const char *text, size_t length)
 static void add_text(reader *r, size_t from, size_t to, size_t number, bool section)
 {
     et_document *d = r->d;
-    const bool android = r->vocabulary == 0;
+    const bool android = r->vocabulary == 0, stays = r->elements[number].stays;
     const et_marking marking = { .line = line_of(r, from),
                                  .references = !section,
                                  .spaces = r->elements[number].spaces,
                                  .backslashes = android };
     const et_escape escape = d->escape;
-    if (android && is_resource(d->text + from, to - from)) {
+    if (stays && is_inner(r, number)) {
+        et_document_add_tag(d, d->text + from, to - from, marking.line);
+        return;
+    }
+    if (stays || (android && is_resource(d->text + from, to - from))) {
         et_document_keep(d, d->text + from, to - from);
         return;
     }
@@ -427,7 +439,8 @@ static void write_document(reader *r)
         size_t end = t->end;
         if (t->start > at)
             add_text(r, at, t->start, open, false);
-        if (t->kind == START && r->elements[t->element].stays) {
+        const element *e = &r->elements[t->element];
+        if (t->kind == START && e->stays && !e->partly) {
             i = r->elements[t->element].last;
             end = r->tokens[i].end;
         } else if (t->kind == START) {
@@ -435,12 +448,12 @@ static void write_document(reader *r)
         } else if (t->kind == END) {
             open = r->elements[t->element].parent;
         }
-        if (t->kind == SECTION)
+        if (t->kind == SECTION && !e->stays)
             add_section(r, t);
         else if (end > t->start) {
             /* Markup, and the content of an element that stays. */
             const char *text = r->d->text + t->start;
-            if (t->kind == OTHER ? r->elements[t->element].text : is_inner(r, t->element))
+            if (t->kind == OTHER ? e->text : is_inner(r, t->element))
                 et_document_add_tag(r->d, text, end - t->start, line_of(r, t->start));
             else
                 et_document_keep(r->d, text, end - t->start);
