@@ -442,17 +442,6 @@ static const struct {
       "convert it to SubRip: ffmpeg -i FILE FILE.srt" },
 };
 
-static bool is_listed(const char *list, const char *ending, size_t length)
-{
-    for (const char *at = list; *at; at += *at == ' ') {
-        const size_t item = strcspn(at, " ");
-        if (item == length && !strncasecmp(at, ending, length))
-            return true;
-        at += item;
-    }
-    return false;
-}
-
 int et_document_format_of(const char *path, int *format, et_error *error)
 {
     et_assert(path && format);
@@ -466,7 +455,7 @@ int et_document_format_of(const char *path, int *format, et_error *error)
     if (start < 2) /* a name that begins with its dot has no ending */
         return ET_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!is_listed(rows[i].endings, name + start - 1, length - start + 1))
+        if (!et_is_listed(rows[i].endings, name + start - 1, length - start + 1))
             continue;
         *format = rows[i].format;
         if (rows[i].cure)

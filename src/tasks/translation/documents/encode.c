@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
@@ -110,6 +111,16 @@ void et_document_count_kept(et_document *d, size_t line)
     lines[i] = line;
 }
 
+bool et_is_listed(const char *list, const char *word, size_t length)
+{
+    for (const char *at = list, *end; *at; at = end + (*end == ' ')) {
+        end = at + strcspn(at, " ");
+        if ((size_t)(end - at) == length && !strncasecmp(at, word, length))
+            return true;
+    }
+    return false;
+}
+
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
 
@@ -117,19 +128,15 @@ void et_document_count_kept(et_document *d, size_t line)
 #define NAME_MAX_BYTES 32
 
 /* HTML's names of U+00A0 to U+00FF, in order. */
-static const char *const latin1[] = {
-    "nbsp",   "iexcl",  "cent",   "pound",  "curren", "yen",    "brvbar", "sect",   "uml",
-    "copy",   "ordf",   "laquo",  "not",    "shy",    "reg",    "macr",   "deg",    "plusmn",
-    "sup2",   "sup3",   "acute",  "micro",  "para",   "middot", "cedil",  "sup1",   "ordm",
-    "raquo",  "frac14", "frac12", "frac34", "iquest", "Agrave", "Aacute", "Acirc",  "Atilde",
-    "Auml",   "Aring",  "AElig",  "Ccedil", "Egrave", "Eacute", "Ecirc",  "Euml",   "Igrave",
-    "Iacute", "Icirc",  "Iuml",   "ETH",    "Ntilde", "Ograve", "Oacute", "Ocirc",  "Otilde",
-    "Ouml",   "times",  "Oslash", "Ugrave", "Uacute", "Ucirc",  "Uuml",   "Yacute", "THORN",
-    "szlig",  "agrave", "aacute", "acirc",  "atilde", "auml",   "aring",  "aelig",  "ccedil",
-    "egrave", "eacute", "ecirc",  "euml",   "igrave", "iacute", "icirc",  "iuml",   "eth",
-    "ntilde", "ograve", "oacute", "ocirc",  "otilde", "ouml",   "divide", "oslash", "ugrave",
-    "uacute", "ucirc",  "uuml",   "yacute", "thorn",  "yuml",
-};
+static const char latin1[] =
+    " nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg "
+    "macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 "
+    "frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave "
+    "Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc "
+    "Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave "
+    "aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave "
+    "iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash "
+    "ugrave uacute ucirc uuml yacute thorn yuml ";
 
 static const struct {
     const char *name;
@@ -144,19 +151,17 @@ static const struct {
     { "zwnj", 0x200C },  { "ensp", 0x2002 },   { "emsp", 0x2003 },  { "thinsp", 0x2009 },
 };
 
-static bool is_name(const char *known, const char *name, size_t length)
-{
-    return strlen(known) == length && !memcmp(known, name, length);
-}
-
 static uint32_t code_of(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (is_name(others[i].name, name, length))
+        if (strlen(others[i].name) == length && !memcmp(others[i].name, name, length))
             return others[i].code;
-    for (uint32_t i = 0; i < sizeof latin1 / sizeof *latin1; i++)
-        if (is_name(latin1[i], name, length))
-            return 0xA0 + i;
+    uint32_t code = 0xA0;
+    for (const char *at = latin1 + 1, *end; *at; at = end + 1, code++) {
+        end = at + strcspn(at, " ");
+        if ((size_t)(end - at) == length && !memcmp(at, name, length))
+            return code;
+    }
     return 0;
 }
 

@@ -117,15 +117,6 @@ static bool read_tag(const reader *r, const char *at, tag *t)
     return false;
 }
 
-static bool is_listed(const char *list, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = list; length && (at = strstr(at, name)) != NULL; at += length)
-        if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
-            return true;
-    return false;
-}
-
 /* Elements that end a segment, and those whose content stays. */
 static const char blocks[] =
     "p br hr div h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table thead tbody tfoot tr td th caption "
@@ -160,8 +151,8 @@ static const char *end_of_markup(reader *r, const char *at, bool *block)
     if (begins(r, at, "<!", &after) || begins(r, at, "<?", &after))
         return find_after(r, after, ">");
     if (read_tag(r, at, &t)) {
-        const bool content = !t.closes && !t.empty && is_listed(opaque, t.name);
-        *block = is_listed(blocks, t.name);
+        const bool content = !t.closes && !t.empty && et_is_listed(opaque, t.name, strlen(t.name));
+        *block = et_is_listed(blocks, t.name, strlen(t.name));
         return content ? end_of_element(r, &t) : t.after;
     }
     /* A reference of the quoted page: &nbsp; itself, or &amp;nbsp; as a reference. */

@@ -59,14 +59,6 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && !strncasecmp(text, word, length);
 }
 
-/* Whether a word of the list, which ends with NULL, is the text. */
-static bool is_among(const char *text, size_t length, const char *const *words)
-{
-    while (*words && !is_word(text, length, *words))
-        words++;
-    return *words;
-}
-
 static bool is_named(const et_attribute *a, const char *name)
 {
     return is_word(a->name, a->name_length, name);
@@ -87,7 +79,7 @@ static bool has_word(const et_attribute *a, const char *word)
 /* Adds what an attribute with a value says. */
 static void attributes_add(et_attributes *found, const et_attribute *a)
 {
-    static const char *const buttons[] = { "submit", "button", "reset", NULL };
+    static const char buttons[] = "submit button reset";
     /* XML's name has a prefix: its:translate. */
     const char *colon = memchr(a->name, ':', a->name_length);
     const char *name = colon ? colon + 1 : a->name;
@@ -97,29 +89,23 @@ static void attributes_add(et_attributes *found, const et_attribute *a)
     }
     found->kept |= is_named(a, "class") && has_word(a, "notranslate");
     found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
-    found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
+    found->button |= is_named(a, "type") && et_is_listed(buttons, a->value, a->length);
 }
 
 /* Whether people read the value in HTML. element: the tag's name, [element_length]. */
 static bool attribute_is_read(const et_attribute *a, const char *element, size_t element_length,
                               const et_attributes *others)
 {
-    static const char *const anywhere[] = { "alt",
-                                            "placeholder",
-                                            "aria-label",
-                                            "aria-description",
-                                            "aria-placeholder",
-                                            "aria-roledescription",
-                                            "aria-valuetext",
-                                            NULL };
-    static const char *const labelled[] = { "option", "optgroup", "track", NULL };
-    static const char *const style_sets[] = { "link", "style", NULL }; /* titles are their names */
-    if (is_among(a->name, a->name_length, anywhere))
+    static const char anywhere[] = "alt placeholder aria-label aria-description aria-placeholder "
+                                   "aria-roledescription aria-valuetext";
+    static const char labelled[] = "option optgroup track";
+    static const char style_sets[] = "link style"; /* titles are their names */
+    if (et_is_listed(anywhere, a->name, a->name_length))
         return true;
     if (is_named(a, "title"))
-        return !is_among(element, element_length, style_sets);
+        return !et_is_listed(style_sets, element, element_length);
     if (is_named(a, "label"))
-        return is_among(element, element_length, labelled);
+        return et_is_listed(labelled, element, element_length);
     if (is_named(a, "content"))
         return others->description && is_word(element, element_length, "meta");
     return is_named(a, "value") && others->button && is_word(element, element_length, "input");
@@ -256,19 +242,15 @@ typedef struct name {
 } name;
 
 /* Elements of a text's flow. */
-static const char *const inside[] = {
-    "a",    "abbr", "acronym", "b",    "bdi",   "bdo",  "big",    "cite",   "code",  "data",
-    "del",  "dfn",  "em",      "font", "i",     "img",  "ins",    "kbd",    "label", "mark",
-    "math", "q",    "s",       "samp", "small", "span", "strike", "strong", "sub",   "sup",
-    "svg",  "time", "tt",      "u",    "var",   "wbr",  NULL
-};
+static const char inside[] =
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label "
+    "mark math q s samp small span strike strong sub sup svg time tt u var wbr";
 /* Elements whose content stays. */
-static const char *const opaque[] = { "code",     "iframe",    "kbd",      "math",     "noembed",
-                                      "noframes", "plaintext", "pre",      "samp",     "script",
-                                      "style",    "svg",       "template", "textarea", "var",
-                                      "xmp",      NULL };
+static const char opaque[] =
+    "code iframe kbd math noembed noframes plaintext pre samp script style svg "
+    "template textarea var xmp";
 /* Of these, elements with text for people. */
-static const char *const unread[] = { "svg", "template", "textarea", "xmp", NULL };
+static const char unread[] = "svg template textarea xmp";
 
 /* The name in a start or end tag. */
 static name name_of(const char *tag, size_t length)
@@ -285,19 +267,13 @@ static name name_of_element(const GumboElement *e)
 /* ---- nesting ---- */
 
 /* Elements that have no end tag, or need none. */
-static const char *const endless[] = { "area",   "base",  "body",  "br",   "col",   "colgroup",
-                                       "dd",     "dt",    "embed", "head", "hr",    "html",
-                                       "img",    "input", "li",    "link", "meta",  "optgroup",
-                                       "option", "p",     "param", "rp",   "rt",    "source",
-                                       "tbody",  "td",    "tfoot", "th",   "thead", "tr",
-                                       "track",  "wbr",   NULL };
-static const char *const raw[] = { "iframe", "noembed",  "noframes", "plaintext", "script",
-                                   "style",  "textarea", "title",    "xmp",       NULL };
+static const char endless[] =
+    "area base body br col colgroup dd dt embed head hr html img input li link meta "
+    "optgroup option p param rp rt source tbody td tfoot th thead tr track wbr";
+static const char raw[] = "iframe noembed noframes plaintext script style textarea title xmp";
 
 /* Elements whose end tag does not end those within them. */
-static const char *const formatting[] = { "a",      "b",      "big",  "code", "em",
-                                          "font",   "i",      "nobr", "s",    "small",
-                                          "strike", "strong", "tt",   "u",    NULL };
+static const char formatting[] = "a b big code em font i nobr s small strike strong tt u";
 
 /* Moves after the content of an element that has no tags. */
 static size_t skip_raw(const reader *r, size_t at, name n)
@@ -318,10 +294,10 @@ static size_t skip_raw(const reader *r, size_t at, name n)
  * cell of a table to the next. Returns the new depth. */
 static size_t close_element(name *open, size_t depth, name n)
 {
-    static const char *const cells[] = { "td", "th", "tr", "table", NULL };
+    static const char cells[] = "td th tr table";
     size_t match = depth, kept;
-    while (is_among(n.text, n.length, cells) && depth &&
-           is_among(open[depth - 1].text, open[depth - 1].length, formatting))
+    while (et_is_listed(cells, n.text, n.length) && depth &&
+           et_is_listed(formatting, open[depth - 1].text, open[depth - 1].length))
         match = --depth;
     while (match && (open[match - 1].length != n.length ||
                      strncasecmp(open[match - 1].text, n.text, n.length) != 0))
@@ -330,8 +306,8 @@ static size_t close_element(name *open, size_t depth, name n)
         return depth;
     kept = match - 1;
     for (size_t i = match; i < depth; i++)
-        if (is_among(n.text, n.length, formatting) ||
-            is_among(open[i].text, open[i].length, formatting))
+        if (et_is_listed(formatting, n.text, n.length) ||
+            et_is_listed(formatting, open[i].text, open[i].length))
             open[kept++] = open[i];
     return kept;
 }
@@ -352,7 +328,7 @@ static int check_depth(reader *r, et_error *error)
         const char kind = r->d->text[at + 1];
         if (kind == '/') {
             depth = close_element(open, depth, n);
-        } else if (!strchr("!?", kind) && !is_among(n.text, n.length, endless) &&
+        } else if (!strchr("!?", kind) && !et_is_listed(endless, n.text, n.length) &&
                    r->d->text[end - 2] != '/') {
             if (depth == DEPTH_MAX)
                 return et_fail(error, ET_EDATA,
@@ -361,7 +337,7 @@ static int check_depth(reader *r, et_error *error)
                                r->d->name, et_document_line(r->d, at), DEPTH_MAX);
             open[depth++] = n;
         }
-        at = kind != '/' && is_among(n.text, n.length, raw) ? skip_raw(r, end, n) : end;
+        at = kind != '/' && et_is_listed(raw, n.text, n.length) ? skip_raw(r, end, n) : end;
     }
     return ET_OK;
 }
@@ -495,7 +471,7 @@ static void collect(reader *r, const GumboNode *n, bool words)
     if (own.length && *e->original_tag.data == '<') {
         const bool kept = scan(e).kept;
         add_piece(r, e->original_tag, TAG, e);
-        if (kept || is_among(own.text, own.length, opaque)) {
+        if (kept || et_is_listed(opaque, own.text, own.length)) {
             const size_t start = end_of(r, e->original_tag), end = end_of_element(r, n),
                          from = kept ? collect_read(r, n, e, start) : start;
             if (end > from)
@@ -554,7 +530,7 @@ static void add_start(reader *r, const piece *p)
     const GumboElement *e = p->element;
     const name n = name_of_element(e);
     const et_attributes all = scan(e);
-    const bool inner = is_among(n.text, n.length, inside);
+    const bool inner = et_is_listed(inside, n.text, n.length);
     bool values = false;
     size_t kept = p->start;
     for (unsigned i = 0; i < e->attributes.length; i++) {
@@ -605,7 +581,7 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
             end = end_of_markup(r, from);
             end = end < to ? end : to;
             const name n = name_of(d->text + from, end - from);
-            add_markup(r, from, end, is_among(n.text, n.length, inside));
+            add_markup(r, from, end, et_is_listed(inside, n.text, n.length));
         } else {
             while (end < to && !is_markup(r, end))
                 end++;
@@ -623,8 +599,8 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
 static void add_kept(reader *r, const piece *p, size_t from)
 {
     const name n = name_of_element(p->element);
-    add_markup(r, from, p->end, is_among(n.text, n.length, inside));
-    if (!scan(p->element).kept && is_among(n.text, n.length, unread)) {
+    add_markup(r, from, p->end, et_is_listed(inside, n.text, n.length));
+    if (!scan(p->element).kept && et_is_listed(unread, n.text, n.length)) {
         const char *text = r->d->text;
         for (size_t at = from; at < p->end;) {
             size_t end = at + 1;

@@ -63,11 +63,14 @@ static bool has(rest r, size_t skip, const char *text)
 static size_t bracketed(rest r, size_t skip)
 {
     static const char inner[] = NAMES ".,:!#$-|+<>=%[]";
-    const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 0, "{%");
+    const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 1, "%");
     const bool any = statement || (skip && *r.at != '%' && has(r, skip, "{"));
-    const char *end = twice ? "}}" : statement ? "%}" : has(r, skip, "[") ? "]" : "}";
+    const char *end = twice               ? "}}"
+                      : statement         ? (*r.at == '<' ? "%>" : "%}")
+                      : has(r, skip, "[") ? "]"
+                                          : "}";
     size_t at = skip + (twice || statement ? 2 : 1);
-    if (!twice && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
+    if (!twice && !statement && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
     for (const size_t from = at; at - from < PLACEHOLDER_MAX && !has(r, at, end); at++)
         if (at >= r.left || !r.at[at] ||
@@ -187,14 +190,6 @@ static size_t sigil(rest r, bool after_space)
                                                                                          : 0;
 }
 
-/* <% name %>. */
-static size_t expression(rest r)
-{
-    const size_t most = r.left < PLACEHOLDER_MAX ? r.left : PLACEHOLDER_MAX;
-    const char *end = memmem(r.at, most, "%>", 2);
-    return end ? (size_t)(end - r.at) + 2 : 0;
-}
-
 /* before: the byte before the rest; 0: none. */
 static size_t placeholder(rest r, char before, bool *ordered)
 {
@@ -216,7 +211,7 @@ static size_t placeholder(rest r, char before, bool *ordered)
     case ':':
         return begins ? sigil(r, !before || strchr(" \t\n(/\"'", before)) : 0;
     case '<': /* <%= name %> of ERB */
-        return has(r, 0, "<%") ? expression(r) : 0;
+        return has(r, 0, "<%") ? bracketed(r, 0) : 0;
     case '%':
         return percent(r, before >= '0' && before <= '9', ordered);
     default:
