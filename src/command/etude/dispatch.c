@@ -169,11 +169,18 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
     et_free(folder);
     if (status)
         return et_fail_while(error, status, "%s", call->command);
-    if (!is_for_models(call->program, call->command))
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: this is a %s model; use `%s %s`", call->command,
-                   named->kind->name, call->program->name,
-                   named->kind->next ? named->kind->next : "evaluate");
+    if (is_for_models(call->program, call->command))
+        return et_fail(error, ET_ECONFIG, "%s: this is a %s model; use `%s %s`", call->command,
+                       named->kind->name, call->program->name,
+                       named->kind->next ? named->kind->next : "evaluate");
+    const et_task_kind *const *kind = call->program->kinds;
+    while (et_command_of(call->program, *kind, call->command) != row)
+        kind++;
+    return command_takes(row, "--model-dir")
+               ? et_fail(error, ET_ECONFIG, "%s: this is a %s model; `%s %s` takes %s models",
+                         call->command, named->kind->name, call->program->name, call->command,
+                         (*kind)->name)
+               : ET_OK;
 }
 
 /* Whether the kinds have different commands of this name. If not, the run's settings need not be
