@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ static void test_translator__refuses(void **state)
     } cases[] = {
         { "none", { 0 }, ET_ENOTFOUND, "none: no such directory" },
         { ".", { 0 }, ET_ENOTFOUND, ".: a folder of runs; name one of them, such as ./run" },
+        { "table", { 0 }, ET_ECONFIG, "table: a run of tabular/mlp, which is not a translation" },
         { "run/checkpoints", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
         { "run", { .sentences = -1 }, ET_ECONFIG, "sentences: -1 decoded" },
         { "run", { .sentences = INT_MAX }, ET_ECONFIG, "give 1 to 65536" },
@@ -97,6 +99,8 @@ static void test_translator__refuses(void **state)
         { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no token" },
 #undef DECODING
     };
+    assert_int_equal(mkdir("table", 0777), 0);
+    bad_write_text("table/params.yaml", "experiment: tabular/mlp\n");
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;
         et_translator *t;

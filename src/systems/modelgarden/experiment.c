@@ -621,6 +621,27 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
     return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
+int et_experiment_open_own(et_experiment *experiment, const et_program *program,
+                           const et_artifact *artifact, et_arena *arena, et_error *error)
+{
+    et_assert(program->count == 1);
+    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena), *name = NULL;
+    const char *own = program->kinds[0]->experiments->name; /* "translation/tiny" */
+    et_value *dict;
+    int line = 0, number;
+    int status = path ? check_run(program, artifact, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+    if (!status)
+        status = read_tree(&dict, artifact, path, arena, error);
+    if (!status)
+        status = find_name(&name, &line, dict, path, program, error);
+    if (!status && name && strncmp(name, own, strcspn(own, "/") + 1) != 0 &&
+        !et_experiment_find(program, name, &number))
+        return et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a %s task", artifact->name,
+                       name, program->kinds[0]->name);
+    return status ? status : open_tree(experiment, program, dict, path, arena, error);
+}
+
 const et_task_kind *et_experiment_find_foreign(const et_program *program, const char *path)
 {
     for (int i = 0; i < program->count; i++) {
@@ -669,17 +690,6 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
         status = et_experiment_open_artifact(experiment, program, &artifact, arena, error);
     et_artifact_close(&artifact);
     return status;
-}
-
-int et_experiment_artifact_name(const char **name, const et_program *program,
-                                const et_artifact *artifact, et_arena *arena, et_error *error)
-{
-    const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
-    et_value *dict;
-    int line = 0;
-    int status = path ? read_tree(&dict, artifact, path, arena, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
-    return status ? status : find_name(name, &line, dict, path, program, error);
 }
 
 const et_series *et_series_of(const et_experiment *experiment)

@@ -123,8 +123,9 @@ int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_err
 /* Reads the settings that write has written: those of a run or an export, and their experiment. */
 int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
-int et_experiment_artifact_name(const char **name, const et_program *program,
-                                const et_artifact *artifact, et_arena *arena, et_error *error);
+/* The same for a program of one kind, which reports a run of another kind as such. */
+int et_experiment_open_own(et_experiment *experiment, const et_program *program,
+                           const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* The same of model_dir, which may be a file. */
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

@@ -486,12 +486,19 @@ static void test_predictor__refused(void **state)
           { 0 },
           ET_ENOTFOUND,
           "not a trained model of tables: it has neither params.yaml nor builder.yaml" },
+        { "other/run",
+          { 0 },
+          ET_ECONFIG,
+          "other/run: a run of translation/tiny, which is not a tabular task" },
         { job, { .batch_size = -1 }, ET_ECONFIG, "batch_size -1: give 1 to" },
         { job, { .batch_size = 1 << 30 }, ET_ECONFIG, "batch_size" },
         { job, { .shares = p }, ET_ECONFIG, "a predictor that shares" },
         { NULL, { .shares = p, .live_weights = true }, ET_ECONFIG, "a predictor that shares" },
         { job, { .checkpoint = "nothing" }, ET_ENOTFOUND, "nothing" },
     };
+    static const char run[] = "experiment: translation/tiny\n";
+    assert_int_equal(et_directory_make("other/run", &error), ET_OK);
+    assert_int_equal(et_file_write("other/run/params.yaml", run, sizeof run - 1, &error), ET_OK);
     for (size_t i = 0; i < COUNT(cases); i++) {
         int status = et_predictor_open(&other, cases[i].directory, &cases[i].options, &error);
         if (status != cases[i].status)

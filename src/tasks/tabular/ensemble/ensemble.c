@@ -472,7 +472,8 @@ static int open_reading(reading *r, et_selection *s, const char *directory, et_e
 {
     int status;
     if ((status = et_artifact_open(&r->artifact, directory, error)) ||
-        (status = et_tabular_read_run(&r->experiment, &r->artifact, &s->arena, error)) ||
+        (status = et_experiment_open_own(&r->experiment, &et_tabular_program, &r->artifact,
+                                         &s->arena, error)) ||
         (status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error)) ||
         (status = et_params_new(&r->to->params, error)))
         return status;

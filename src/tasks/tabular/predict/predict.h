@@ -14,10 +14,6 @@
 #include "tasks/tabular/target/target.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Reads the settings of a run of `etude train`. ET_ECONFIG: they are those of another task. */
-int et_tabular_read_run(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
-                        et_error *error);
-
 /* Checks that the settings and files next to a checkpoint are those of its training. */
 int et_tabular_check_identity(const et_experiment *experiment, const et_artifact *artifact,
                               const et_identity *identity, et_error *error);

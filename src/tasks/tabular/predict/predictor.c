@@ -33,23 +33,6 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 
-/* A run of another task is reported as such, not by an unknown name. */
-int et_tabular_read_run(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
-                        et_error *error)
-{
-    const et_experiment_row *row = et_tabular_experiments;
-    const char *name;
-    int status = et_experiment_artifact_name(&name, &et_tabular_program, artifact, arena, error);
-    if (status)
-        return status;
-    while (name && row->name && strcmp(row->name, name) != 0)
-        row++;
-    if (!row->name)
-        return et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
-                       artifact->name, name);
-    return et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena, error);
-}
-
 /* An et_build_fn, whose payload is the model. */
 static void build_run(et_scope *scope, void *payload)
 {
@@ -260,8 +243,8 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
     model->directory = et_arena_strdup(&model->arena, artifact->name);
     if ((!model->directory &&
          (status = et_alloc_failed(error, strlen(artifact->name), "a path"))) ||
-        (!job &&
-         (status = et_tabular_read_run(&model->experiment, artifact, &model->arena, error))) ||
+        (!job && (status = et_experiment_open_own(&model->experiment, &et_tabular_program, artifact,
+                                                  &model->arena, error))) ||
         (status = read_encoder(model, artifact, error)) ||
         (status = (job ? open_builder : open_run)(model, artifact, options, error)))
         close_model(model);

@@ -123,8 +123,8 @@ static int open_model(et_translator *t, const et_artifact *artifact, et_error *e
 {
     et_assert(!t->params && artifact);
     int status;
-    if ((status = et_experiment_open_artifact(&t->experiment, &et_translation_program, artifact,
-                                              &t->arena, error)) ||
+    if ((status = et_experiment_open_own(&t->experiment, &et_translation_program, artifact,
+                                         &t->arena, error)) ||
         (status = resolve_precision(t, et_artifact_precision(artifact), error)) ||
         (status = open_vocabularies(t, artifact, error)) ||
         (status = et_device_open(&t->device, error)))
