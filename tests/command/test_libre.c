@@ -250,7 +250,7 @@ static void test_libre__routes(void **state)
         { "en", "en", "en is not supported" },
         { "ja", "fr", "fr is not supported; from ja, the server translates to zh-Hans" },
         { "fr", "en", "fr is not supported; the server translates from de, en, pt, ja" },
-        { "auto", "fr", "name the source" },
+        { "auto", "fr", "the models translate from de, en, pt, ja: name the source" },
     };
     (void)state;
     et_libre_models all = open_models(pairs, COUNT(pairs), false);

@@ -290,6 +290,17 @@ static bool find_route(const et_libre_models *all, const char *from, const char 
             find_leg(all, BETWEEN, to, route));
 }
 
+static void list_sources(const et_libre_models *all, et_strbuf *out)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        bool before = false;
+        for (size_t k = 0; k < i; k++)
+            before = before || !strcmp(all->items[k].source, all->items[i].source);
+        if (!before)
+            et_strbuf_printf(out, "%s%s", i ? ", " : "", et_libre_code_shown(all->items[i].source));
+    }
+}
+
 /* The source of all models. Errors as et_libre_models_find. */
 static int source_of(const et_libre_models *all, const char **code, et_error *error)
 {
@@ -299,13 +310,19 @@ static int source_of(const et_libre_models *all, const char **code, et_error *er
         return et_fail(error, ET_ECONFIG,
                        "the server does not know the languages of its model; start it with "
                        "--languages en,de");
-    for (size_t i = 1; i < all->count; i++)
-        if (strcmp(all->items[i].source, *code) != 0)
-            return et_fail(error, ET_EDATA,
-                           "the language of the text is not detected; the models translate from "
-                           "%s, %s and more: name the source",
-                           et_libre_code_shown(*code), et_libre_code_shown(all->items[i].source));
-    return ET_OK;
+    size_t same = 1;
+    while (same < all->count && !strcmp(all->items[same].source, *code))
+        same++;
+    if (same == all->count)
+        return ET_OK;
+    et_strbuf list = ET_STRBUF_INIT;
+    list_sources(all, &list);
+    int status = et_fail(error, ET_EDATA,
+                         "the language of the text is not detected; the models translate from "
+                         "%s: name the source",
+                         et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return status;
 }
 
 /* A code that the listing has before this one is left out. */
@@ -397,14 +414,8 @@ static int refuse_pair(const et_libre_models *all, const char *source, const cha
         et_strbuf_append(&list, known++ ? ", " : "");
         list_targets(&all->items[i], &list);
     }
-    for (size_t i = 0; i < all->count && !known; i++) {
-        bool before = false;
-        for (size_t k = 0; k < i; k++)
-            before = before || !strcmp(all->items[k].source, all->items[i].source);
-        if (!before)
-            et_strbuf_printf(&list, "%s%s", i ? ", " : "",
-                             et_libre_code_shown(all->items[i].source));
-    }
+    if (!known)
+        list_sources(all, &list);
     if (known)
         et_fail(error, ET_EDATA, "%.40s is not supported; from %s, the server translates to %s",
                 target, et_libre_code_shown(from), et_strbuf_text(&list));
