@@ -155,6 +155,13 @@ train 0 'warning: column y: the target is 3.5 in every row: there is nothing to 
 awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) print "\"" i % 7 (i % 2 ? "." : ",") i % 3 "\"," i % 7 }' >marks.csv
 train 0 'warning: column x: 50 of 100 values are numbers with a decimal comma, where others have a point, such as "0,0" in marks.csv:2: to have numbers, write the same decimal mark in all rows$' \
     marks --data marks.csv --steps 2
+# Numbers of which no value shows the decimal mark.
+awk 'BEGIN { print "x;z;y"; for (i = 0; i < 100; i++) printf "%d,%03d;%d,5;%d\n", i % 7 + 1, i * 37 % 1000, i % 9, i % 7 }' >comma.csv
+train 0 'warning: column x: no value shows the decimal mark: "1,000" in comma.csv:2 is read as 1, as other columns have a decimal comma; if it means 1000, write `notation: point`' \
+    comma --data comma.csv --steps 2
+sed 's/;[0-9]*,5;/;1;/' comma.csv >point.csv
+train 0 'warning: column x: no value shows the decimal mark: "1,000" in point.csv:2 is read as 1000; if it means 1, write `notation: comma`' \
+    point --data point.csv --steps 2
 # Durations below a day are written like times of day.
 awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) printf "%d:%02d,%d\n", i % 7, i % 60, i % 7 }' >times.csv
 train 0 '^columns *x  *discrete  *time of day, its parts (durations: write them as numbers)$' times --data times.csv --steps 2

@@ -243,7 +243,7 @@ train 0 '^data  *100 rows' sep --data sep.csv --target y --steps 1
 printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l <out)" = 1 ] || fail "predict: $(cat out)"
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
-says 0 'n  *"1,000" in thousands.csv:2 is read as 1000, with a decimal point, though no' data analyze thousands.csv --dry-run
+says 0 'n  *no value shows the decimal mark: "1,000" in thousands.csv:2 is read as 1000; if it means 1, write .notation: comma.' data analyze thousands.csv --dry-run
 grep -q '^n  *integer  *number, standardized, clipped (written like 1,234.50)$' out || fail "thousands: $(cat out)"
 grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
 awk 'BEGIN { print "born,n,y"; for (i = 0; i < 200; i++) printf "%02d.%02d.%02d,%d,%d\n", i % 28 + 1,

@@ -342,9 +342,12 @@ static void test_analyze__signs(void **state)
         const et_column_metadata *change = et_metadata_find(analysis.metadata, "change");
         check_format(&analysis, "change", ET_SCHEMA_REAL, cases[k].notation, cases[k].unit);
         assert_true(change->min == -.999 && change->max == .962);
-        check_format(&analysis, "loss", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "");
-        assert_true(et_metadata_find(analysis.metadata, "loss")->min == -100099);
-        assert_true(et_metadata_find(analysis.metadata, "loss")->max == 99098);
+        const bool comma = cases[k].notation == ET_NOTATION_COMMA; /* the same in both columns */
+        check_format(&analysis, "loss", comma ? ET_SCHEMA_REAL : ET_SCHEMA_INTEGER,
+                     cases[k].notation, "");
+        assert_true(et_metadata_find(analysis.metadata, "loss")->min ==
+                    (comma ? -100.099 : -100099));
+        assert_true(et_metadata_find(analysis.metadata, "loss")->max == (comma ? 99.098 : 99098));
         et_analysis_release(&analysis);
         et_strbuf_release(&text);
     }
@@ -366,7 +369,7 @@ static void test_analyze__notations(void **state)
         { 10, "%d,%03d", "%d,5", ET_SCHEMA_REAL, ET_NOTATION_COMMA, "", "" },
         { 10, "%d,%03d", "%d.5", ET_SCHEMA_REAL, ET_NOTATION_POINT, "", "" },
         { 10, "%d,%03d", "%d", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "notation",
-          "is read as 1001, with a decimal point, though no value of the column says so" },
+          "no value shows the decimal mark: \"1,001\" in " },
         { 10, "%d,%03d", "none %d", ET_SCHEMA_INTEGER, ET_NOTATION_POINT, "text",
           "4 of 40 values are not numbers" },
         { 5, "%d kg", "%d g", ET_SCHEMA_DISCRETE, ET_NOTATION_PLAIN, "unit",
@@ -394,6 +397,37 @@ static void test_analyze__notations(void **state)
             assert_int_equal(et_value_get(analysis.report, "suspicious")->count, k == 9);
         else if (!strstr(said_of(&analysis, "x", cases[k].kind), cases[k].said))
             fail_msg("case %zu: %s", k, said_of(&analysis, "x", cases[k].kind));
+        et_analysis_release(&analysis);
+        et_strbuf_release(&text);
+    }
+}
+
+/* A column of which no value shows the decimal mark has the mark of the other columns. */
+static void test_analyze__notation_of_others(void **state)
+{
+    static const struct {
+        const char *other;
+        double largest;
+        const char *said;
+    } cases[] = {
+        { "%d,5 \u20ac", 40.125,
+          "is read as 1.125, as other columns have a decimal comma; if it "
+          "means 1125, write `notation: point`" },
+        { "%d.5", 40125, "is read as 1125; if it means 1.125, write `notation: comma`" },
+        { "%d", 40125, "is read as 1125; if it means 1.125, write `notation: comma`" },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_append(&text, "x;y\n");
+        for (int i = 1; i <= 40; i++) {
+            char cell[64];
+            snprintf(cell, sizeof cell, cases[k].other, i);
+            et_strbuf_printf(&text, "%d,125;%s\n", i, cell);
+        }
+        et_analysis analysis;
+        must_analyze(&analysis, write_text(*state, "others.csv", text.data), NULL);
+        assert_true(et_metadata_find(analysis.metadata, "x")->max == cases[k].largest);
+        assert_non_null(strstr(said_of(&analysis, "x", "notation"), cases[k].said));
         et_analysis_release(&analysis);
         et_strbuf_release(&text);
     }
@@ -827,6 +861,7 @@ int main(void)
         cmocka_unit_test(test_analyze__many_codes),
         cmocka_unit_test(test_analyze__thousands),
         cmocka_unit_test(test_analyze__notations),
+        cmocka_unit_test(test_analyze__notation_of_others),
         cmocka_unit_test(test_analyze__notation_given),
         cmocka_unit_test(test_analyze__notation_large),
         cmocka_unit_test(test_analyze__signs),

@@ -31,22 +31,30 @@
 /* Notations of columns: the first pass counts texts that are numbers in a notation, the second one
  * reads them so, and a column that is no number after that is a text again. */
 
-/* After a pass with plain ones. False: all stay plain. */
+/* After a pass with plain ones. False: all stay plain. A column whose values do not show their
+ * decimal mark has the mark of the other columns. */
 static bool formats_find(et_table_stats *table, et_arena *arena)
 {
-    bool found = false;
+    bool found = false, point = false, comma = false;
     for (int i = 0; i < table->head.fields; i++) {
         const et_column_stats *s = &table->field[i];
         et_number_format *format = &table->format[i];
         *format = et_column_stats_format(s);
+        point |= s->count[ET_CELL_REAL] > 0;
         if (!format->notation)
             continue;
+        const int64_t(*count)[ET_NOTATION_COMMA + 1] = s->noted.count;
+        point |= count[0][ET_NOTATION_POINT] + count[1][ET_NOTATION_POINT] > 0;
+        comma |= count[0][ET_NOTATION_COMMA] + count[1][ET_NOTATION_COMMA] > 0;
         found = true;
         if (format->unit)
             format->unit = et_arena_strdup(arena, format->unit);
         if (et_column_stats_format_unclear(s))
             table->unclear[i] = s->noted.first_unclear;
     }
+    for (int i = 0; comma && !point && i < table->head.fields; i++)
+        if (table->unclear[i].line)
+            table->format[i].notation = ET_NOTATION_COMMA;
     return found;
 }
 

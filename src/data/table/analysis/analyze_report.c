@@ -199,16 +199,21 @@ static float seen(const et_table_column *c, double number)
 static void suspect_unclear(et_value *list, const et_table_column *c)
 {
     const et_seen_at *seen = c->unclear;
-    double number = 0;
+    const et_number_format *format = &c->stats->format;
+    const bool comma = format->notation == ET_NOTATION_COMMA;
+    const et_notation other = comma ? ET_NOTATION_POINT : ET_NOTATION_COMMA;
+    double number = 0, otherwise = 0;
     if (!seen || !seen->line)
         return;
-    et_notation_parse(&number, &c->stats->format, seen->text, strlen(seen->text));
-    suspect(
-        list, c, "notation",
-        "\"%s\" in %s:%lld is read as %.15g, with a decimal point, though no value of the column "
-        "says so: if the decimal mark is the comma, write `notation: comma` in a schema file "
-        "(task.schema_path)",
-        seen->text, c->table->paths->items[seen->file], (long long)seen->line, number);
+    et_notation_parse(&number, format, seen->text, strlen(seen->text));
+    et_notation_parse(&otherwise, &(et_number_format){ other, format->unit }, seen->text,
+                      strlen(seen->text));
+    suspect(list, c, "notation",
+            "no value shows the decimal mark: \"%s\" in %s:%lld is read as %.15g%s; if it means "
+            "%.15g, write `notation: %s` in a schema file (task.schema_path)",
+            seen->text, c->table->paths->items[seen->file], (long long)seen->line, number,
+            comma ? ", as other columns have a decimal comma" : "", otherwise,
+            et_notation_name(other));
 }
 
 /* Years that are far in the future: of two digits, such as those of birthdays, and those that mean

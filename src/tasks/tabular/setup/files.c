@@ -285,7 +285,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
     static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
                                          "order",     "century", "group",    "comma", "duration",
                                          "separator", "minus",   "unit",     "date",  "mixed",
-                                         "large",     "number",  "exponent", "id" };
+                                         "large",     "number",  "exponent", "id",    "notation" };
     const et_tabular_options *o = &task->options;
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 7;
     const bool drawn = !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
