@@ -281,7 +281,7 @@ says 3 'etude: --group: the rows have 2 groups, fewer than the 3 that the folds 
 sed 's/,[ab]$/,a/' day.csv >same.csv
 echo '2024-05-03,1,b' >>same.csv
 says 0 '' train rarefold $linear --data same.csv --folds 3
-grep -q 'warning: target kind: a fold has no row of b: in this fold, ' out &&
-    grep -q 'warning: target kind: a fold has all rows of b: the model that this fold scores cannot learn' out ||
+grep -q 'warning: target kind: a fold has no row of "b": in this fold, ' out &&
+    grep -q 'warning: target kind: a fold has all rows of "b": the model that this fold scores cannot learn' out ||
     fail "folds without a class: $(cat out)"
 ! grep -q 'no training row\|is held out:' out || fail "speaks of the whole run: $(cat out)"

@@ -26,7 +26,7 @@ table 2 500 >test.csv
 export OMP_NUM_THREADS=1
 
 says 0 'comment  *discrete  *free text: its words and word pairs (the first 16 words)$' data analyze train.csv --target y --dry-run
-says 0 'features  *1 numbers, 0 ids, 1 text ' train --experiment tabular/mlp_small mlp --data train.csv --target y --epochs 12
+says 0 'features  *1 number, 0 ids, 1 text ' train --experiment tabular/mlp_small mlp --data train.csv --target y --epochs 12
 grep -q 'comment  *discrete  *free text: its words and word pairs (the first 16 words)$' out || fail "$(cat out)"
 sed '/name: T1/,/words: 16/d' mlp/features.yaml >none.yaml
 says 0 done train --experiment tabular/mlp_small none --data train.csv --target y --epochs 12 --set task.features_path=none.yaml

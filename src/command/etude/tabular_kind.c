@@ -167,8 +167,8 @@ static void describe_split(const et_tabular_task *task)
                  (long long)o->n_splits);
     else /* the actual share: groups and equal times stay whole, so it differs from held_out */
         snprintf(part, sizeof part, share < 10 ? "%.2g %%" : "%.0f %%", share);
-    et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows.text,
-                 part, how);
+    et_task_tell(&task->context, "validation   %s of these rows %s held out (%s)%s", rows.text,
+                 task->validation[0]->count == 1 ? "is" : "are", part, how);
 }
 
 static void describe(et_task *self)
@@ -206,9 +206,9 @@ static void describe(et_task *self)
     }
     const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
     const char *given = task->options.features_path;
-    et_task_tell(&task->context, "features     %s numbers, %s ids%s%s  (%s%s)",
-                 et_format_count(numbers).text, et_format_count(ids).text, texts ? ", " : "",
-                 texts ? et_format_many(texts, "text").text : "", file->path,
+    et_task_tell(&task->context, "features     %s, %s%s%s  (%s%s)",
+                 et_format_many(numbers, "number").text, et_format_many(ids, "id").text,
+                 texts ? ", " : "", texts ? et_format_many(texts, "text").text : "", file->path,
                  file->made && !(given && *given) ? ", inferred" : "");
     describe_columns(task);
     const int64_t parameters = et_params_elements(task->context.params);

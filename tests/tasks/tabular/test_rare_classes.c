@@ -60,7 +60,7 @@ static void test_rare_classes__one_row_is_learned(void **state)
         bad_end end = succeed(TRAIN_ON("once.csv") "--epochs 30 --seed %d", run, seed);
         bad_assert_says("train", end.err, "validation   90 of these rows are held out");
         bad_assert_says("train", end.err,
-                        "target y: no row of once is held out: the scores do not cover it");
+                        "target y: no row of \"once\" is held out: the scores do not cover it");
         assert_true(lacks(end.err, "no training row"));
         bad_release(&end);
         snprintf(line, sizeof line, "predict %s --checkpoint newest", run);
@@ -99,13 +99,13 @@ static void test_rare_classes__not_measured(void **state)
         const char *usual, *asked_for, *metric, *said;
     } cases[] = {
         { "ok", "fraud", "auc",
-          "no row of fraud is held out: precision, recall, F1 and AUC are meaningless" },
+          "no row of \"fraud\" is held out: precision, recall, F1 and AUC are meaningless" },
         { "no", "yes", "auc",
-          "no row of yes is held out: precision, recall, F1 and AUC are meaningless" },
-        { "no", "yes", "f1", "no row of yes is held out" },
-        { "no", "yes", "recall", "no row of yes is held out" },
-        { "yes", "no", "auc", "no row of no is held out: precision and AUC are meaningless" },
-        { "yes", "no", "precision", "no row of no is held out" },
+          "no row of \"yes\" is held out: precision, recall, F1 and AUC are meaningless" },
+        { "no", "yes", "f1", "no row of \"yes\" is held out" },
+        { "no", "yes", "recall", "no row of \"yes\" is held out" },
+        { "yes", "no", "auc", "no row of \"no\" is held out: precision and AUC are meaningless" },
+        { "yes", "no", "precision", "no row of \"no\" is held out" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char run[16];
@@ -125,13 +125,14 @@ static void test_rare_classes__validation_data(void **state)
     write_fraud("none.csv", "ok", "fraud", 0, 40);
     write_fraud("half.csv", "ok", "fraud", 20, 40);
     bad_end end = succeed(TRAIN_ON("some.csv") "--valid none.csv --set trainer.train_steps=5", "v");
-    bad_assert_says("train", end.err, "target y: no row of fraud is in the validation data: ");
+    bad_assert_says("train", end.err, "target y: no row of \"fraud\" is in the validation data: ");
     bad_release(&end);
     end = succeed(TRAIN_ON("some.csv") "--set 'task.validation_data.sets=[{name: old, input_path: "
                                        "half.csv}, {name: "
                                        "new, input_path: none.csv}]' --set trainer.train_steps=5",
                   "sets");
-    bad_assert_says("train", end.err, "target y: no row of fraud is in the validation set new: ");
+    bad_assert_says("train", end.err,
+                    "target y: no row of \"fraud\" is in the validation set new: ");
     assert_true(lacks(end.err, "set old"));
     bad_release(&end);
     end = succeed(TRAIN_ON("some.csv") "--set trainer.train_steps=5", "whole");
@@ -164,7 +165,7 @@ static void test_rare_classes__not_learned(void **state)
                         "features.yaml,trainer.train_steps=5",
         "of_none");
     bad_assert_says("train", end.err,
-                    "target y: no training row has fraud: the model cannot learn this class");
+                    "target y: no training row has \"fraud\": the model cannot learn this class");
     bad_release(&end);
 }
 

@@ -286,10 +286,12 @@ static int count_rows(target_counts *s, const et_tabular_task *task, et_samples 
 
 #define NAMED_MAX 8
 
-/* Appends "a, b and c", or the first names of many. Returns how many are missing. */
+/* Appends "a, b and c", or the first names of many; a class, which may be "no", is quoted. Returns
+ * how many are missing. */
 static int name_missing(const char *const *names, const int64_t *count, int all, const char *noun,
                         et_strbuf *text)
 {
+    const char *quote = strcmp(noun, "classes") ? "" : "\"";
     int missing = 0, at = 0;
     for (int i = 0; i < all; i++)
         missing += count[i] == 0;
@@ -297,7 +299,7 @@ static int name_missing(const char *const *names, const int64_t *count, int all,
     for (int i = 0; i < all && at < shown; i++)
         if (!count[i]) {
             const char *between = !at ? "" : at + 1 < shown || shown < missing ? ", " : " and ";
-            et_strbuf_printf(text, "%s%.60s", between, names[i]);
+            et_strbuf_printf(text, "%s%s%.60s%s", between, quote, names[i], quote);
             at++;
         }
     if (shown < missing)
