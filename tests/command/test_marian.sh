@@ -51,7 +51,7 @@ says 0 '^punctuation  normalized as Moses does: source fr$' train other --init h
 says 0 'punctuation is normalized as Moses does for en and de' import hf --output languages
 mv hf/tokenizer_config.json .
 # shellcheck disable=SC2086
-says 0 '^punctuation  not normalized; --normalize-punctuation' train none --init hf $data --steps 1
+says 0 '^punctuation  not normalized; models of OPUS-MT need it: add --normalize-punctuation' train none --init hf $data --steps 1
 says 0 'hf does not name its languages; --languages en,de' import hf --output nameless
 says 2 'expected the codes of two languages' import hf --output nameless --languages english
 says 0 'as Moses does for es and it' import hf --output named --languages es,it

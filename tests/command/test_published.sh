@@ -59,6 +59,7 @@ data='--data in.txt out.txt --steps 2'
 cp bergamot/lex* lexicon
 # shellcheck disable=SC2086 # words
 says 0 '^done ' train first --init bergamot $data
+grep -q '^punctuation' out && fail "a model of Bergamot reads plain text"
 cmp -s first/lexicon.bin lexicon || fail "first has no lexicon"
 says 0 exported export first --output first.safetensors
 says 0 exported export first --output first.export

@@ -177,9 +177,9 @@ static void describe(et_task *self)
                      source ? " source " : "", source ? v->source_punctuation : "",
                      source && target ? "," : "", target ? " target " : "",
                      target ? v->target_punctuation : "");
-    else if (task->context.foreign)
-        et_task_tell(&task->context, "punctuation  not normalized; --normalize-punctuation en de "
-                                     "does, as for models of OPUS-MT");
+    else if (task->context.foreign && et_import_normalizes(task->context.foreign))
+        et_task_tell(&task->context, "punctuation  not normalized; models of OPUS-MT need it: add "
+                                     "--normalize-punctuation SOURCE TARGET, such as en de");
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)
         et_task_tell(&task->context,
