@@ -31,6 +31,7 @@ done <<END
 3|attention: a.table is a model of tabular, which has no attention to draw|plot a.table --attention x --output x.svg
 3|this is a translation model; use .etude translate.|predict a.translator
 3|this is a translation model; use .etude translate.|predict --model-dir translator.safetensors
+3|evaluate: no SOURCE and TARGET are given, .* has no validation data|evaluate a.translator
 3|explain: this is a translation model; .etude explain. takes tabular models|explain a.translator
 3|report: this is a translation model; .etude report. takes tabular models|report translator.safetensors
 3|augment: this is a tabular model; .etude augment. takes trans|augment a.table --data text --output b

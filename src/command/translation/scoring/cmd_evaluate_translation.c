@@ -275,7 +275,12 @@ static int evaluate_own(const evaluate_options *args, const et_call *call, et_er
     int status = arena.failed ? et_alloc_failed(error, 0, "settings")
                               : et_evaluate_own_data(call, &own, NULL, error);
     et_arena_release(&arena);
-    return status;
+    /* Ranks have printed the error: its text is empty. */
+    return status == ET_ECONFIG && !args->set.count && error && *error->text
+               ? et_fail_while(error, status,
+                               "evaluate: no SOURCE and TARGET are given, so it reads the run's "
+                               "validation data")
+               : status;
 }
 
 /* The order reports every mistake that can be found without the model first. */
