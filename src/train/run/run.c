@@ -647,7 +647,8 @@ static int keep_best(void *self, et_error *error)
     if (!et_metric_named(v->values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "validation has no value %s, which chooses the best checkpoint "
-                       "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
+                       "(trainer.best_checkpoint_eval_metric; in a program run.best_metric or "
+                       "et_fit.monitor)",
                        name);
     if (run->options.best_tie)
         et_metric_named(v->values, run->options.best_tie, &tie);

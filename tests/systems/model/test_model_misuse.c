@@ -63,7 +63,9 @@ static void test_misuse__of_monitor(void **state)
     et_model *own = open_disc();
     et_fit fit = { .epochs = 1, .validation_part = 0.5, .monitor = "validation_f1" };
     assert_fails(et_model_fit_arrays(own, points, inside, POINTS, &fit, error), ET_ECONFIG,
-                 "validation_f1");
+                 "no value validation_f1, which chooses the best checkpoint "
+                 "(trainer.best_checkpoint_eval_metric; in a program run.best_metric or "
+                 "et_fit.monitor)");
     et_model_close(own);
 }
 
