@@ -59,6 +59,13 @@ static void test_checkpoint_faults__none_sound(void **state)
                  "all 2 checkpoints are damaged (the oldest:");
     assert_true(toy_is(&t, 1));
     assert_ok(et_checkpoints_close(checkpoints, error));
+    directory = in(state, "single");
+    SAVE(directory, 5);
+    flip_bit(below(directory, "checkpoints/ckpt-5.safetensors"), 0.5);
+    checkpoints = open_at(directory, &t);
+    assert_fails(et_checkpoints_restore(checkpoints, &step, error), ET_EFORMAT,
+                 "the only checkpoint is damaged (");
+    assert_ok(et_checkpoints_close(checkpoints, error));
     toy_free(&t);
 }
 

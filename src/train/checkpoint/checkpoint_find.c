@@ -109,6 +109,11 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
     et_assert(*index == -1 && !*file);
     if (!manifest->count)
         return ET_OK;
+    if (manifest->count == 1)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: the only checkpoint is damaged (%s); restore it, or start in another "
+                       "directory",
+                       directory, reason.text);
     return et_fail(error, ET_EFORMAT,
                    "%s: all %zu checkpoints are damaged (the oldest: %s); restore one, or start in "
                    "another directory",
