@@ -110,7 +110,7 @@ says 2 'is a file, which gives only weights' train ft4 --init average.safetensor
 mkdir foreign && echo '{}' >foreign/config.json
 says 3 '^etude: --init: foreign/config.json has no model_type' train ft4 --init foreign --data chat chat
 says 3 'foreign/config.json has no model_type' import foreign --output ft4
-says 3 'nowhere has neither config.json' import nowhere --output ft4
+says 3 'there is no folder nowhere; name the folder of a published model' import nowhere --output ft4
 says 2 'import: --output is missing' import foreign
 says 2 'would be a directory, not a file .pt' import foreign --output a.pt
 says 2 'would be a directory, not a file .zip' export v --output a.zip

@@ -161,13 +161,16 @@ int et_import_check_folder(const char *folder, et_error *error)
     const char *slash = strchr(folder, '/');
     const bool hub = slash && slash > folder && slash[1] && !strchr(slash + 1, '/') &&
                      !strchr("./~", *folder) && !et_path_ends(folder, ".zip");
-    return !hub || et_file_exists(folder)
-               ? ET_OK
-               : et_fail(error, ET_ENOTFOUND,
-                         "there is no folder %s, and Etude downloads nothing; if this is a model "
-                         "of the Hugging Face hub, run `git clone https://huggingface.co/%s` and "
-                         "import the folder %s",
-                         folder, folder, slash + 1);
+    if (et_file_exists(folder))
+        return ET_OK;
+    if (!hub)
+        return et_fail(error, ET_ENOTFOUND,
+                       "there is no folder %s; name the folder of a published model", folder);
+    return et_fail(error, ET_ENOTFOUND,
+                   "there is no folder %s, and Etude downloads nothing; if this is a model of the "
+                   "Hugging Face hub, run `git clone https://huggingface.co/%s` and import the "
+                   "folder %s",
+                   folder, folder, slash + 1);
 }
 
 static int read_folder(et_import *from, const char *folder, et_error *error)

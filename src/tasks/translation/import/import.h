@@ -36,8 +36,8 @@ bool et_import_is_folder(const char *path);
 /* Reads settings and vocabularies, and opens the weights, which are read later. folder: copied. */
 int et_import_open(et_import **out, const char *folder, et_error *error);
 
-/* ET_ENOTFOUND: the folder does not exist and looks like a name of the Hugging Face hub; names the
- * command that downloads it. */
+/* ET_ENOTFOUND: the folder does not exist. If it looks like a name of the Hugging Face hub, the
+ * message names the command that downloads it. */
 int et_import_check_folder(const char *folder, et_error *error);
 void et_import_close(et_import *from); /* NULL allowed */
 
