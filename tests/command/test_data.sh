@@ -100,7 +100,7 @@ says 2 'header: no choice is called maybe (allowed: auto, yes, no' analyze table
 says 3 'there is no column "lable". Nearest: label' analyze table.csv --target lable
 says 3 'none.csv' analyze none.csv
 printf 'a,b\n1,2\n3\n' >ragged.csv
-says 3 'ragged.csv:3: 1 columns, where 2 are expected, in "3"' analyze ragged.csv --output new
+says 3 'ragged.csv:3: 1 column, where 2 are expected, in "3"' analyze ragged.csv --output new
 [ ! -e new ]
 mkdir dir && cp table.csv dir/metadata.json
 says 3 'dir/metadata.json are the same file' analyze dir/metadata.json --output dir

@@ -565,7 +565,7 @@ static void test_analyze__errors(void **state)
           { 0 } },
         { "age,b\n1,2\n", "there is no column \"agee\". Nearest: age", { .target = "agee" } },
         { "1,2\n", "no header: column_1, column_2", { .target = "age" } },
-        { "a,b\n1,2\n3\n", ":3: 1 columns, where 2 are expected", { 0 } },
+        { "a,b\n1,2\n3\n", ":3: 1 column, where 2 are expected", { 0 } },
         { "a,b\n1,2\n3,\"4\n", ":3: column 2: the quote that opens here", { 0 } },
         { "a,b\n1,2\n3,\"4\"x\n", ":3: column 2: \"x\" follows", { 0 } },
         { "a,b\n1,2\n3,\xff\n", ":3: column 2: the byte 0xFF is not UTF-8", { 0 } },

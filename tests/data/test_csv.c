@@ -162,9 +162,13 @@ static const struct {
     const char *message;
     et_csv_options options;
 } bad[] = {
-    { "a,b\n1\n", 0, ET_EDATA, ":2: 1 columns, where 2 are in line 1, in \"1\"", { 0 } },
+    { "a,b\n1\n", 0, ET_EDATA, ":2: 1 column, where 2 are in line 1, in \"1\"", { 0 } },
     { "a,b\n\n1,2,3\n", 0, ET_EDATA, ":3: 3 columns, where 2 are in line 1, in \"1,2,3\"", { 0 } },
     { "a,b\n", 0, ET_EDATA, ":1: 2 columns, where 3 are expected", { .columns = 3 } },
+    { "# a\na,b\n", 0, ET_EDATA, ":2: 2 columns, where 1 is in line 1, in", { 0 } },
+    { "\xfd\x37zXZ", 0, ET_EFORMAT, "is xz data: unpack it first (xzcat)", { 0 } },
+    { "\x28\xb5\x2f\xfd,", 0, ET_EFORMAT, "is zstd data: unpack it first (zstdcat)", { 0 } },
+    { "BZh91AY", 0, ET_EFORMAT, "is bzip2 data: unpack it first (bzcat)", { 0 } },
     { "a\tb\n1\n",
       0,
       ET_EDATA,

@@ -192,6 +192,9 @@ static const struct {
     { "\xff\xfe", 2, "is UTF-16 text: save it as UTF-8" },
     { "\xfe\xff", 2, "is UTF-16 text: save it as UTF-8" },
     { "\x1f\x8b", 2, "is gzip data: unpack it first (zcat)" }, /* of a stream: files are unpacked */
+    { "\xfd\x37zX", 4, "is xz data: unpack it first (xzcat)" },
+    { "\x28\xb5\x2f\xfd", 4, "is zstd data: unpack it first (zstdcat)" },
+    { "BZh9", 4, "is bzip2 data: unpack it first (bzcat)" },
     { "PK\3\4", 4, "is a zip archive, as spreadsheets are (.xlsx): save the table as CSV" },
     { "\xd0\xcf\x11\xe0", 4, "is a spreadsheet (.xls): save the table as CSV" },
     { "PAR1", 4, "is a Parquet file: save the table as CSV" },

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/format.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "data/table/schema/notation.h"
@@ -828,19 +829,21 @@ static int fail_at(const et_csv_scanner *scanner, const char *name, int64_t line
 static int fail_columns(const et_csv_scanner *scanner, const char *name, int64_t line,
                         et_error *error)
 {
-    char seen[64] = "are expected";
+    const char *be = scanner->columns == 1 ? "is" : "are";
+    char seen[64];
+    snprintf(seen, sizeof seen, "%s expected", be);
     if (scanner->columns_line)
-        snprintf(seen, sizeof seen, "are in line %lld", (long long)scanner->columns_line);
+        snprintf(seen, sizeof seen, "%s in line %lld", be, (long long)scanner->columns_line);
     /* The row's first line, as far as it fits and is valid UTF-8. */
     size_t length = 0, most = (size_t)(scanner->next - scanner->begin);
     while (length < most && scanner->begin[length] != '\r' && scanner->begin[length] != '\n')
         length++;
     et_utf8_valid(scanner->begin, length, &length);
     return et_fail(error, ET_EDATA,
-                   "%s:%lld: %d columns, where %d %s, in %s: correct the row, quote values that "
-                   "contain the delimiter (%s), or name another delimiter",
-                   name, (long long)line, scanner->count, scanner->columns, seen,
-                   quote(scanner->begin, length).text,
+                   "%s:%lld: %s, where %d %s, in %s: correct the row, quote values that contain "
+                   "the delimiter (%s), or name another delimiter",
+                   name, (long long)line, et_format_many(scanner->count, "column").text,
+                   scanner->columns, seen, quote(scanner->begin, length).text,
                    scanner->delimiter == '\t' ? "a tab" : quote(&scanner->delimiter, 1).text);
 }
 
