@@ -17,6 +17,7 @@
 typedef struct et_series_entry {
     bool done, left_out;
     double seconds;
+    et_series_score score; /* once this process has scored it; the file is not asked */
 } et_series_entry;
 
 typedef struct et_series_log {

@@ -1,6 +1,13 @@
 /* Series: a run that trains several models and becomes one model made of them. A kind of task has
  * at most one series (et_task_kind.series); its settings say whether a run is one.
  *
+ *   candidates -> trainings -> results -> journal -> choice -> model
+ *
+ * The class knows the kind: which candidates there are, what they are worth, how they become a
+ * model. The command has the rest (command/training/series): budget, directories, the journal, a
+ * training of each (systems/training/training.h) and its evaluation (systems/training/evaluation.h).
+ * The class opens no training and reads no file of one.
+ *
  *   RUN/params.yaml, ...     the run's settings and the kind's files, as of any run
  *   RUN/members/NAME/        a run of its own for each training
  *   RUN/members.jsonl        a line for each candidate that was trained or left out, in order
@@ -11,8 +18,11 @@
  *
  *     et_series_run *run;
  *     class->open(&run, &opening, &error);
- *     for (int i = 0; i < run->count; i++)
- *         class->score(run, i, &score, &error);             all of its trainings are done
+ *     for (int i = 0; i < run->count; i++) {
+ *         for (int k = 0; k < run->candidate[i].count; k++)
+ *             class->take(run, i, k, &trained, &error);     it was trained and evaluated
+ *         class->score(run, i, &score, &error);
+ *     }
  *     class->choose(run, options, weights, &score, &error);
  *     class->write(run, &experiment, &error);
  *     class->close(run);
@@ -67,11 +77,17 @@ typedef struct et_series_run {
 typedef struct et_series_opening {
     const char *experiment; /* its name */
     void *options;          /* the task's settings of the run; the data may choose some */
-    et_task *task;          /* open with these settings; outlives the series */
-    et_device *device;      /* for scores; the same */
+    et_task *task;          /* open with these settings, in the run's directory; outlives the
+                               series */
     double seconds;         /* time limit of a new run; 0: the class chooses */
-    const char *model_dir;  /* of the run */
 } et_series_opening;
+
+/* A training whose task has just validated, with the weights of its best checkpoint. */
+typedef struct et_series_trained {
+    et_task *task;     /* its settings outlive the series */
+    et_params *params; /* whoever keeps them sets this to NULL */
+    int64_t step;      /* of the weights */
+} et_series_trained;
 
 typedef struct et_series {
     const char *alone; /* a setting of the run that no training has: "task.budget"; NULL: none */
@@ -85,7 +101,10 @@ typedef struct et_series {
     int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);
     /* Puts files that a training needs into its directory, which exists. */
     int (*prepare)(et_series_run *run, const char *directory, et_error *error);
-    /* Loads the trainings of a candidate, which are done, and predicts their validated rows. */
+    /* Keeps what training number `training` of a candidate has predicted, and its weights. */
+    int (*take)(et_series_run *run, int candidate, int training, et_series_trained *trained,
+                et_error *error);
+    /* Scores a candidate, all of whose trainings were taken. */
     int (*score)(et_series_run *run, int candidate, et_series_score *score, et_error *error);
     /* Chooses weights of the candidates that have a score, which add up to 1, and sets what the
      * model is made of in options. weights: [count]; score: of the model. */

@@ -31,6 +31,7 @@
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
+#include "systems/training/evaluation.h"
 #include "systems/training/model_dir.h"
 #include "systems/training/session.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -300,9 +301,7 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
     const et_series_opening opening = { .experiment = e->name,
                                         .options = e->task,
                                         .task = s->task,
-                                        .device = s->device,
-                                        .seconds = s->args->time_limit,
-                                        .model_dir = s->run_dir };
+                                        .seconds = s->args->time_limit };
     return s->class->open(&s->run, &opening, error);
 }
 
@@ -428,20 +427,27 @@ static void follow(void *follower, const et_showing *showing, et_progress *progr
 }
 
 /* "   mlp          log_loss 0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
-static void say_score(const series *s, const char *name, const et_series_score *score,
-                      double seconds)
+static void say_score(const series *s, const char *name, const et_series_entry *entry)
 {
     et_strbuf text = ET_STRBUF_INIT;
+    const et_series_score *score = &entry->score;
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         et_strbuf_printf(&text, "%s%s %.4g", i ? "  " : "", score->metric[i], score->mean[i]);
         if (!isnan(score->deviation[i]))
             et_strbuf_printf(&text, " +- %.2g", score->deviation[i]);
     }
-    SAY(s, "%-12s %s  in %s\n", name, et_strbuf_text(&text), et_format_duration(seconds).text);
+    SAY(s, "%-12s %s  in %s\n", name, et_strbuf_text(&text),
+        et_format_duration(entry->seconds).text);
     et_strbuf_release(&text);
 }
 
 /* ---- the trainings ---- */
+
+static et_path training_path(const series *s, const et_series_candidate *candidate, int which)
+{
+    et_assert(which >= 0 && which < candidate->count);
+    return et_path_print("%s/" ET_SERIES_FOLDER "/%s", s->run_dir, candidate->training[which].name);
+}
 
 static const char between[] = "stopping     between two trainings; the same command resumes";
 
@@ -449,12 +455,10 @@ static const char between[] = "stopping     between two trainings; the same comm
 static int train_one(series *s, const et_series_candidate *candidate, int which,
                      et_dry_run_share *share, et_error *error)
 {
-    et_assert(which >= 0 && which < candidate->count);
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     et_train_job job = et_train_job_of(s->args);
-    const et_path directory =
-        et_path_print("%s/" ET_SERIES_FOLDER "/%s", s->run_dir, candidate->training[which].name);
+    const et_path directory = training_path(s, candidate, which);
     job.training.experiment = &experiment;
     job.training.arena = &arena;
     job.training.model_dir = directory.text;
@@ -505,19 +509,48 @@ static int train(series *s, const et_series_candidate *candidate, int which, et_
     return status;
 }
 
+/* Evaluates a training that is done, as `evaluate` does, for the class. */
+static int evaluate(series *s, int which, int training, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    const et_path directory = training_path(s, &s->run->candidate[which], training);
+    et_evaluation e = { .model_dir = directory.text, .experiment = &experiment };
+    et_value *logs = et_value_dict(&arena);
+    int status = logs ? et_experiment_open_run(&experiment, s->call->program, directory.text,
+                                               &s->arena, error)
+                      : et_alloc_failed(error, 0, "scores");
+    if (!status && experiment.kind != s->experiment.kind)
+        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, not of %s", directory.text,
+                         experiment.kind->name, s->experiment.kind->name);
+    if (!status && !(status = et_evaluation_open(&e, error)) &&
+        !(status = et_evaluation_load(&e, NULL, error)) &&
+        !(status = et_evaluation_run(&e, logs, error))) {
+        et_series_trained trained = { e.task, e.params, e.step };
+        status = s->class->take(s->run, which, training, &trained, error);
+        e.params = trained.params;
+    }
+    et_evaluation_close(&e);
+    et_arena_release(&arena);
+    return status;
+}
+
 /* ---- all ---- */
 
-/* Adds a line to members.jsonl. score NULL: the candidate is left out. Writes the whole file again,
- * because it is small: it never ends within a line. */
-static int record(series *s, int which, const et_series_score *score, double seconds,
-                  const char *why, et_error *error)
+/* Adds a line to members.jsonl: the candidate has a score, or, for the reason why, is left out.
+ * Writes the whole file again, because it is small: it never ends within a line. */
+static int record(series *s, int which, double seconds, const char *why, et_error *error)
 {
-    et_assert(which >= 0 && which < s->run->count && !score == (why != NULL));
+    et_assert(which >= 0 && which < s->run->count && (!why || !seconds));
     et_series_log *log = &s->log;
+    et_series_entry *entry = &log->item[which];
+    const et_series_score *score = &entry->score;
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     et_value_set_string(line, "candidate", s->run->candidate[which].name);
-    if (score) {
+    if (why) {
+        et_value_set_string(line, "left_out", why);
+    } else {
         et_value_set_float(line, "seconds", seconds);
         et_value *values = et_value_set_dict(line, "values");
         et_value *deviation = et_value_set_dict(line, "deviation");
@@ -525,8 +558,6 @@ static int record(series *s, int which, const et_series_score *score, double sec
             et_value_set_float(values, score->metric[i], score->mean[i]);
             et_value_set_float(deviation, score->metric[i], score->deviation[i]);
         }
-    } else {
-        et_value_set_string(line, "left_out", why);
     }
     if (!et_value_failed(line))
         et_json_print(&log->text, line, 0);
@@ -535,8 +566,9 @@ static int record(series *s, int which, const et_series_score *score, double sec
         et_value_failed(line) || log->text.failed
             ? et_alloc_failed(error, log->text.length, "candidates")
             : et_file_write(log->path.text, et_strbuf_text(&log->text), log->text.length, error);
-    if (!status)
-        log->item[which] = (et_series_entry){ score != NULL, !score, seconds };
+    entry->done = !status && !why;
+    entry->left_out = !status && why;
+    entry->seconds = seconds;
     et_arena_release(&arena);
     return status;
 }
@@ -544,7 +576,7 @@ static int record(series *s, int which, const et_series_score *score, double sec
 static int leave_out(series *s, int which, const char *why, et_error *error)
 {
     SAY(s, "%-12s left out: %s\n", s->run->candidate[which].name, why);
-    return record(s, which, NULL, 0, why, error);
+    return record(s, which, 0, why, error);
 }
 
 static bool has_done(const series *s)
@@ -580,8 +612,7 @@ static int try_candidate(series *s, int which, et_error *error)
 {
     et_assert(s->set_up && which >= 0 && which < s->run->count);
     const et_series_candidate *candidate = &s->run->candidate[which];
-    const et_series_entry *entry = &s->log.item[which];
-    et_series_score score;
+    et_series_entry *entry = &s->log.item[which];
     char why[160];
     int status = ET_OK;
     if (entry->left_out)
@@ -595,10 +626,12 @@ static int try_candidate(series *s, int which, et_error *error)
         et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 && has_done(s))
         return leave_out(s, which, "the time limit ended its training", error);
     const double seconds = et_clock_monotonic() - began;
-    if (status || (status = s->class->score(s->run, which, &score, error)) ||
-        (!entry->done && (status = record(s, which, &score, seconds, NULL, error))))
+    for (int i = 0; i < candidate->count && !status; i++)
+        status = evaluate(s, which, i, error);
+    if (status || (status = s->class->score(s->run, which, &entry->score, error)) ||
+        (!entry->done && (status = record(s, which, seconds, NULL, error))))
         return status;
-    say_score(s, candidate->name, &score, entry->seconds);
+    say_score(s, candidate->name, entry);
     return ET_OK;
 }
 
@@ -623,16 +656,13 @@ static int say_table(const series *s, const double *weights, const et_series_sco
     et_grid_add(&grid, "weight");
     double seconds = 0;
     for (int c = 0; c < s->run->count; c++) {
-        if (!s->log.item[c].done)
+        const et_series_entry *entry = &s->log.item[c];
+        if (!entry->done)
             continue;
-        et_series_score score;
-        int status = s->class->score(s->run, c, &score, error);
-        if (status)
-            return status;
-        seconds += s->log.item[c].seconds;
+        seconds += entry->seconds;
         et_grid_add(&grid, s->run->candidate[c].name);
-        add_score(&grid, &score);
-        et_grid_add(&grid, et_format_duration(s->log.item[c].seconds).text);
+        add_score(&grid, &entry->score);
+        et_grid_add(&grid, et_format_duration(entry->seconds).text);
         et_grid_addf(&grid, "%.2f", weights[c]);
     }
     et_grid_add(&grid, "all of them");

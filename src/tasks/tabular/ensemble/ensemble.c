@@ -25,7 +25,6 @@
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
-#include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/ensemble/ensemble_private.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/networks/networks.h"
@@ -408,8 +407,6 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
         return et_alloc_failed(error, sizeof *s, "candidates");
     s->arena = (et_arena)ET_ARENA_INIT;
     s->task = (et_tabular_task *)(void *)opening->task;
-    s->device = opening->device;
-    s->model_dir = opening->model_dir;
     s->is_auto = is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     if (s->is_auto && !options->budget)
@@ -451,69 +448,6 @@ static int prepare(et_series_run *run, const char *directory, et_error *error)
 }
 
 /* ---- predictions of a training ---- */
-
-typedef struct reading {
-    et_artifact artifact;
-    et_experiment experiment;
-    et_identity newest;
-    et_task *task;
-    et_task_trainer *trainer;
-    et_ensemble_training *to;
-} reading;
-
-static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
-{
-    const reading *r = payload;
-    const et_identity identity = { load->checkpoint, load->facts.identity };
-    return et_tabular_check_identity(&r->experiment, load->artifact, &identity, error);
-}
-
-static int open_reading(reading *r, et_selection *s, const char *directory, et_error *error)
-{
-    int status;
-    if ((status = et_artifact_open(&r->artifact, directory, error)) ||
-        (status = et_experiment_open_own(&r->experiment, &et_tabular_program, &r->artifact,
-                                         &s->arena, error)) ||
-        (status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error)) ||
-        (status = et_params_new(&r->to->params, error)))
-        return status;
-    const et_runtime_options *runtime = &r->experiment.runtime;
-    const bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    const et_task_context context = { .model_dir = directory,
-                                      .params = r->to->params,
-                                      .device = s->device,
-                                      .seed = (uint64_t)runtime->seed,
-                                      .bfloat16 = bfloat16,
-                                      .identity = &r->newest,
-                                      .reader = true,
-                                      .evaluates = true };
-    const et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
-                                              .bfloat16 = bfloat16,
-                                              .use = ET_EVALUATE_ONLY };
-    status = et_tabular_task_open(&r->task, r->experiment.task, &context, error);
-    return status ? status
-                  : et_task_trainer_open(&r->trainer, r->task, s->device, r->to->params, &options,
-                                         error);
-}
-
-static int load(reading *r, et_error *error)
-{
-    et_assert(r->trainer);
-    et_artifact_weights weights = {
-        .artifact = &r->artifact, .params = r->to->params, .check = check_belongs, .payload = r
-    };
-    et_arena arena = ET_ARENA_INIT;
-    et_value *logs = et_value_dict(&arena);
-    weights.facts.arena = &arena;
-    int status = logs ? et_artifact_load(&weights, error) : et_alloc_failed(error, 0, "scores");
-    r->to->step = weights.facts.step;
-    r->to->model = ((const et_tabular_options *)r->experiment.task)->model;
-    if (!status)
-        status = et_task_trainer_evaluate(r->trainer, -1, logs, error);
-    et_free(weights.checkpoint);
-    et_arena_release(&arena);
-    return status;
-}
 
 static int open_outputs(et_selection *s, et_outputs *of, et_error *error)
 {
@@ -558,29 +492,24 @@ static int keep_rows(et_selection *s, const et_outputs *to, const et_tabular_tas
     return ET_OK;
 }
 
-static int read_training(et_selection *s, et_scored *one, const et_series_training *training,
-                         int fold, et_error *error)
+static int take(et_series_run *run, int candidate, int training, et_series_trained *trained,
+                et_error *error)
 {
-    reading r = { .to = &one->training[fold] };
-    const et_path directory =
-        et_path_print("%s/" ET_SERIES_FOLDER "/%s", s->model_dir, training->name);
-    int status = open_reading(&r, s, directory.text, error);
-    if (!status)
-        status = load(&r, error);
-    et_tabular_task *task = (et_tabular_task *)(void *)r.task;
-    if (!status && et_tabular_is_pack(&task->options) && s->folds < 2) {
-        status = open_outputs(s, &one->model, error);
-        if (!status)
-            status = keep_rows(s, &one->model, task, fold, error);
-    }
-    if (!status)
-        status = et_tabular_cross_fit(task, error);
-    if (!status)
-        status = keep_rows(s, &one->rows, task, fold, error);
-    et_task_trainer_close(r.trainer);
-    et_tabular_task_close(r.task);
-    et_artifact_close(&r.artifact);
-    return status;
+    et_selection *s = downcast(run);
+    et_scored *one = &s->scored[candidate];
+    et_tabular_task *task = (et_tabular_task *)(void *)trained->task;
+    const bool alone = et_tabular_is_pack(&task->options) && s->folds < 2;
+    int status;
+    if ((!training && (status = open_outputs(s, &one->rows, error))) ||
+        (alone && ((status = open_outputs(s, &one->model, error)) ||
+                   (status = keep_rows(s, &one->model, task, training, error)))) ||
+        (status = et_tabular_cross_fit(task, error)) ||
+        (status = keep_rows(s, &one->rows, task, training, error)))
+        return status;
+    one->training[training] =
+        (et_ensemble_training){ task->options.model, trained->params, trained->step };
+    trained->params = NULL;
+    return ET_OK;
 }
 
 /* ---- scores ---- */
@@ -648,13 +577,8 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 {
     et_assert(which >= 0 && which < run->count);
     et_selection *s = downcast(run);
-    const et_series_candidate *candidate = &run->candidate[which];
-    et_scored *one = &s->scored[which];
-    int status = one->done ? ET_OK : open_outputs(s, &one->rows, error);
-    for (int i = 0; i < candidate->count && !status && !one->done; i++)
-        status = read_training(s, one, &candidate->training[i], i, error);
-    one->done = !status;
-    return status ? status : score_all(s, &one->rows, score, error);
+    s->scored[which].done = true;
+    return score_all(s, &s->scored[which].rows, score, error);
 }
 
 /* ---- the choice ---- */
@@ -845,6 +769,7 @@ const et_series et_tabular_series = {
     .adopt = adopt,
     .open = open_series,
     .prepare = prepare,
+    .take = take,
     .score = score_candidate,
     .choose = choose,
     .write = et_selection_write,

@@ -32,8 +32,6 @@ typedef struct et_selection {
     et_series_run run;
     et_arena arena;
     et_tabular_task *task;
-    et_device *device;
-    const char *model_dir;
     bool is_auto;
     double budget;                       /* seconds for all trainings of tabular/auto */
     int64_t rows, width;                 /* of the arrays below */
