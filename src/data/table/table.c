@@ -440,6 +440,7 @@ typedef struct table {
     const char **paths;        /* [files] */
     uint64_t *first;           /* [files]: the first row of each */
     size_t files;
+    bool warned;
     et_layout_field *layout; /* owned */
     et_arena arena;
 } table;
@@ -493,6 +494,11 @@ int64_t et_table_first(const et_samples *samples, size_t file)
     const table *self = (const table *)samples;
     et_assert(file < self->files);
     return (int64_t)self->first[file];
+}
+
+bool et_table_warned(const et_samples *samples)
+{
+    return ((const table *)samples)->warned;
 }
 
 static const et_samples_class table_class = {
@@ -732,6 +738,7 @@ static int finish(reading *r)
     else if (!r->count)
         status = et_fail(r->error, ET_EDATA, "%s: no rows: give at least one", path);
     else {
+        self->warned = r->left_out;
         if (r->left_out)
             et_log(ET_LOG_WARNING, "%s: %s rows %s and are left out (" ET_CSV_MISSING_HINT ")",
                    path, et_format_count(r->left_out).text,
@@ -740,9 +747,11 @@ static int finish(reading *r)
         et_unknown_values_text text;
         int at = 0;
         while (
-            et_unknown_values_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+            et_unknown_values_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text)) {
             et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0],
                    paths->count > 1 ? " and others" : "", text.text);
+            self->warned = true;
+        }
         status = r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
     }
     const uint64_t print[] = { et_encoder_fingerprint(r->encoder), (uint64_t)r->count,

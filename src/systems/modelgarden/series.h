@@ -5,8 +5,8 @@
  *
  * The class knows the kind: which candidates there are, what they are worth, how they become a
  * model. The command has the rest (command/training/series): budget, directories, the journal, a
- * training of each (systems/training/training.h) and its evaluation (systems/training/evaluation.h).
- * The class opens no training and reads no file of one.
+ * training of each (systems/training/training.h) and its evaluation
+ * (systems/training/evaluation.h). The class opens no training and reads no file of one.
  *
  *   RUN/params.yaml, ...     the run's settings and the kind's files, as of any run
  *   RUN/members/NAME/        a run of its own for each training
@@ -99,8 +99,9 @@ typedef struct et_series {
     /* On resume: settings that the series has chosen are those of the run. */
     void (*adopt)(void *options, const void *kept);
     int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);
-    /* Puts files that a training needs into its directory, which exists. */
-    int (*prepare)(et_series_run *run, const char *directory, et_error *error);
+    /* Before a training or its evaluation: puts files that it needs into its directory, which
+     * exists, and open data of the run into its settings, which the series outlives. */
+    int (*prepare)(et_series_run *run, const char *directory, void *options, et_error *error);
     /* Keeps what training number `training` of a candidate has predicted, and its weights. */
     int (*take)(et_series_run *run, int candidate, int training, et_series_trained *trained,
                 et_error *error);

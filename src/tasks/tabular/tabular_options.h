@@ -224,6 +224,8 @@ typedef struct et_tabular_options {
     int64_t calibration_bins;
     const char *init_checkpoint, *init_pattern; /* as in et_task */
     et_privacy_options differential_privacy_config;
+    const struct et_tabular_task *open; /* no setting: an open task with the rows of the same files,
+                                           which this one shares; NULL: none */
 } et_tabular_options;
 
 extern const et_fields et_tabular_fields;

@@ -116,6 +116,7 @@ typedef struct et_tabular_task {
     et_table_files texts; /* owned, as all below */
     et_encoder *encoder;
     et_tabular_target target;
+    bool warned;       /* reading rows gave a warning */
     et_samples *table; /* rows of the training files; NULL: not read */
     et_samples *validation_tables[ET_TABULAR_SETS_MAX]; /* rows of the validation files; or NULL */
     et_samples *training;                               /* the rows of table that are learned */

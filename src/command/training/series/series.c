@@ -298,10 +298,9 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
         status = e->kind->open(&s->task, e->task, &context, error);
     if (status || identity)
         return status;
-    const et_series_opening opening = { .experiment = e->name,
-                                        .options = e->task,
-                                        .task = s->task,
-                                        .seconds = s->args->time_limit };
+    const et_series_opening opening = {
+        .experiment = e->name, .options = e->task, .task = s->task, .seconds = s->args->time_limit
+    };
     return s->class->open(&s->run, &opening, error);
 }
 
@@ -476,9 +475,9 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     job.follower = s;
     int status = et_directory_make(directory.text, error);
     if (!status)
-        status = s->class->prepare(s->run, directory.text, error);
-    if (!status)
         status = configure(s, &experiment, candidate, which, &arena, error);
+    if (!status)
+        status = s->class->prepare(s->run, directory.text, experiment.task, error);
     if (!status) {
         status = et_train_run(s->call, &job, error);
         et_show_log_quietly(&s->quiet);
@@ -523,7 +522,8 @@ static int evaluate(series *s, int which, int training, et_error *error)
     if (!status && experiment.kind != s->experiment.kind)
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, not of %s", directory.text,
                          experiment.kind->name, s->experiment.kind->name);
-    if (!status && !(status = et_evaluation_open(&e, error)) &&
+    if (!status && !(status = s->class->prepare(s->run, directory.text, experiment.task, error)) &&
+        !(status = et_evaluation_open(&e, error)) &&
         !(status = et_evaluation_load(&e, NULL, error)) &&
         !(status = et_evaluation_run(&e, logs, error))) {
         et_series_trained trained = { e.task, e.params, e.step };

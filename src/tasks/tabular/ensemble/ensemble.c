@@ -430,8 +430,9 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     return status;
 }
 
-/* Copies the run's texts to a training, so that all trainings have the same encoding. */
-static int prepare(et_series_run *run, const char *directory, et_error *error)
+/* A training gets copies of the run's texts, so that all trainings have the same encoding, and
+ * shares the run's rows. */
+static int prepare(et_series_run *run, const char *directory, void *options, et_error *error)
 {
     const et_selection *s = downcast(run);
     int status = ET_OK;
@@ -439,11 +440,14 @@ static int prepare(et_series_run *run, const char *directory, et_error *error)
         const et_path path = et_path_of(directory, et_table_file_names[i]);
         char *bytes = NULL;
         size_t length;
+        if (et_file_exists(path.text))
+            continue;
         status = et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error);
-        if (!status && !et_file_exists(path.text))
+        if (!status)
             status = et_file_write(path.text, bytes, length, error);
         et_free(bytes);
     }
+    ((et_tabular_options *)options)->open = s->task;
     return status;
 }
 

@@ -233,17 +233,19 @@ static int write_model(et_selection *s, const et_experiment *experiment, et_para
     s->run.step = content.step;
     return status ? status
                   : et_artifact_write_weights(
-                        &content, et_path_of(s->task->context.model_dir, ET_ARTIFACT_WEIGHTS).text, error);
+                        &content, et_path_of(s->task->context.model_dir, ET_ARTIFACT_WEIGHTS).text,
+                        error);
 }
 
 int et_selection_write(et_series_run *run, const et_experiment *experiment, et_error *error)
 {
     et_selection *s = (et_selection *)(void *)run;
     et_params *params;
-    int status = s->folds > 1
-                     ? write_fold_rows(s->task, &s->result, s->fold,
-                                       et_path_of(s->task->context.model_dir, ET_SERIES_FOLDS).text, error)
-                     : ET_OK;
+    int status =
+        s->folds > 1
+            ? write_fold_rows(s->task, &s->result, s->fold,
+                              et_path_of(s->task->context.model_dir, ET_SERIES_FOLDS).text, error)
+            : ET_OK;
     if (!status)
         status = et_params_new(&params, error);
     if (status)

@@ -118,10 +118,36 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
 
 /* ---- rows ---- */
 
+/* The rows of the same files in options.open, encoded alike; NULL: none. Whoever reads rows with
+ * faults warns of them, so those are read again. */
+static et_samples *find_open(et_tabular_task *task, const et_strings *paths)
+{
+    const et_tabular_task *open = task->options.open;
+    const bool trained = paths == &task->paths;
+    if (!open || open->warned || (!trained && paths != task->validation_paths))
+        return NULL;
+    const et_strings theirs = trained ? open->paths : open->validation_paths[0];
+    bool same = paths->count == theirs.count;
+    for (size_t i = 0; same && i < paths->count; i++)
+        same = !strcmp(paths->items[i], theirs.items[i]);
+    for (int i = 0; same && i < ET_TABLE_FILES; i++)
+        same = task->file[i].checksum == open->file[i].checksum;
+    for (int64_t i = 0; same && i < task->target.values; i++) {
+        const et_target_unit ours = et_tabular_unit(task, i), unit = et_tabular_unit(open, i);
+        same = ours.offset == unit.offset && ours.scale == unit.scale;
+    }
+    if (same && trained)
+        task->mix = open->mix;
+    return !same ? NULL : trained ? open->table : open->validation_tables[0];
+}
+
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error)
 {
     et_assert(out && paths->count && limit >= 0);
+    et_samples *open = find_open(task, paths);
+    if (open)
+        return et_tabular_borrow(out, open, error);
     et_table_samples_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
@@ -130,6 +156,7 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
         options.metadata = task->texts.metadata;
     }
     int status = et_table_samples_open(&all, task->encoder, &options, error);
+    task->warned |= !status && et_table_warned(all);
     if (!status && paths == &task->paths) {
         const size_t count = task->options.train_data.mix.count;
         for (size_t i = 0; i < count; i++)
