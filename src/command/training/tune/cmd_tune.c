@@ -123,10 +123,6 @@ typedef enum trial_end {
 
 typedef struct attempt {
     const char *model_dir;
-    int argc; /* of train: argv has model_dir, too */
-    char **argv;
-    const char *messages; /* file for what the process prints, replaced */
-    /* results, once it has ended */
     trial_end end;
     bool asked;       /* a signal asked this process to stop */
     int code;         /* exit code of FAILED and LOST; below 0: a signal */
@@ -191,12 +187,12 @@ static bool read_run(attempt *t, bool exited)
 }
 
 /* The last line that the process has printed. */
-static void read_reason(attempt *t, const et_program *program, int code)
+static void read_reason(attempt *t, const char *messages, const et_program *program)
 {
     char *text = NULL;
     size_t length = 0;
-    snprintf(t->reason, sizeof t->reason, "exit code %d", code);
-    if (et_file_read(&text, &length, t->messages, MESSAGES_MAX, NULL))
+    snprintf(t->reason, sizeof t->reason, "exit code %d", t->code);
+    if (et_file_read(&text, &length, messages, MESSAGES_MAX, NULL))
         return;
     while (length && (text[length - 1] == '\n' || text[length - 1] == ' '))
         text[--length] = 0;
@@ -210,7 +206,8 @@ static void read_reason(attempt *t, const et_program *program, int code)
 }
 
 /* status: of the command, if it returned. */
-static int take_results(attempt *t, const et_program *program, int how, int status, et_error *error)
+static int take_results(attempt *t, const char *messages, const et_program *program, int how,
+                        int status, et_error *error)
 {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
     t->code = code;
@@ -219,7 +216,7 @@ static int take_results(attempt *t, const et_program *program, int how, int stat
     if (t->end == TRIAL_FAILED && code < 0)
         snprintf(t->reason, sizeof t->reason, "ended by signal %d, %s", -code, strsignal(-code));
     else if (t->end == TRIAL_FAILED)
-        read_reason(t, program, code);
+        read_reason(t, messages, program);
     /* Other processes send these signals, such as the kernel when memory is short. */
     const bool killed = code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
     if (t->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
@@ -232,24 +229,22 @@ static int take_results(attempt *t, const et_program *program, int how, int stat
     return ET_OK;
 }
 
-static int train(const attempt *t, const et_program *program, pid_t parent, const sigset_t *before,
+/* In the new process: the command `train`, which prints into a file. */
+static int train(const et_call *call, const char *messages, pid_t parent, const sigset_t *before,
                  et_error *error)
 {
-    const et_command *row = program->commands;
-    while (row->name && strcmp(row->name, "train") != 0)
+    const et_command *row = call->program->commands;
+    while (row->name && strcmp(row->name, call->command) != 0)
         row++;
-    const int messages = open(t->messages, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (messages < 0 || dup2(messages, STDOUT_FILENO) < 0 || dup2(messages, STDERR_FILENO) < 0)
-        return et_fail_errno(error, "%s", t->messages);
+    const int file = open(messages, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0)
+        return et_fail_errno(error, "%s", messages);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, before, NULL);
     if (getppid() != parent)
         return et_fail(error, ET_EINTERRUPTED, "tune has ended");
-    const et_call call = {
-        .program = program, .command = "train", .argc = t->argc, .argv = t->argv
-    };
-    return et_command_run(row, &call, error);
+    return et_command_run(row, call, error);
 }
 
 /* Passes the first signal on, which saves and ends the trial. */
@@ -269,13 +264,13 @@ static int wait_for(attempt *t, pid_t pid, const sigset_t *signals)
 
 /* *child: this is the new process, whose work is done, and the status is its own. ET_EDATA: the run
  * is done, but has no validation. */
-static int run_process(attempt *t, const et_program *program, bool *child, et_error *error)
+static int run_process(attempt *t, const et_call *call, const char *messages, bool *child,
+                       et_error *error)
 {
-    et_assert(t->model_dir && t->argc > 0 && t->messages);
+    et_assert(t->model_dir && call->argc > 0 && !*child);
     static const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
     sigset_t signals, before;
     const pid_t parent = getpid();
-    *child = false;
     if (read_run(t, false))
         return ET_OK;
     int *ended =
@@ -290,11 +285,11 @@ static int run_process(attempt *t, const et_program *program, bool *child, et_er
     const pid_t pid = fork();
     *child = pid == 0;
     if (*child)
-        return *ended = train(t, program, parent, &before, error);
+        return *ended = train(call, messages, parent, &before, error);
     const int how = pid < 0 ? 0 : wait_for(t, pid, &signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
     int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
-                         : take_results(t, program, how, *ended, error);
+                         : take_results(t, messages, call->program, how, *ended, error);
     munmap(ended, sizeof *ended);
     return status;
 }
@@ -303,9 +298,8 @@ static int run_process(attempt *t, const et_program *program, bool *child, et_er
 
 typedef struct candidate {
     const char *const *value; /* [spaces] */
-    bool refused;             /* its settings are invalid */
-    int rung;                 /* the last one that it has ended, from 1; 0: none */
-    attempt result;           /* of this rung */
+    int rung; /* the last one that it has ended, from 1; 0: none; -1: its settings are invalid */
+    attempt result; /* of this rung */
 } candidate;
 
 typedef struct tuning {
@@ -315,12 +309,14 @@ typedef struct tuning {
     const char *dir, *experiment; /* experiment NULL: by the data */
     et_search_space space[SPACES_MAX];
     int spaces;
-    candidate *candidate; /* [trials], in arena */
+    candidate *candidate; /* [trials], in arena, as the next */
+    candidate **ranked;   /* [trials]: by rung and value, the best first */
     int trials, rungs;
     int64_t length; /* trainer.train_steps, of the last rung */
     double ends;    /* monotonic time; 0: none */
     int lock;       /* of the directory; -1: none. A trial's process holds it, too */
     bool stopped;   /* a signal or the time limit ended the search */
+    bool child;     /* this is the process of a trial, whose work is done: the status is its own */
     const et_task_kind *kind;
 } tuning;
 
@@ -407,6 +403,13 @@ static words make_words(tuning *t, const candidate *c, int rung, const char *mod
     return w;
 }
 
+static et_call train_call(const tuning *t, const words *w)
+{
+    return (et_call){
+        .program = t->call->program, .command = "train", .argc = w->count, .argv = w->items
+    };
+}
+
 /* ---- settings ---- */
 
 /* The settings that train would have by a command line. c NULL: without searched values. */
@@ -417,9 +420,7 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
     et_initial initial;
     et_command_line line;
     const words w = make_words(t, c, 0, NULL);
-    const et_call call = {
-        .program = t->call->program, .command = "train", .argc = w.count, .argv = w.items
-    };
+    const et_call call = train_call(t, &w);
     int status = t->arena.failed
                      ? et_alloc_failed(error, (size_t)w.count, "words")
                      : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
@@ -462,7 +463,7 @@ static int check_candidates(tuning *t, et_error *error)
         et_error reason = ET_ERROR_INIT;
         int status = configure(&experiment, t, &t->candidate[i], &arena, &reason);
         et_arena_release(&arena);
-        t->candidate[i].refused = status != ET_OK;
+        t->candidate[i].rung = status ? -1 : 0;
         sound += !status;
         if (status == ET_EUSAGE || status == ET_ENOMEM || (status && i + 1 == t->trials && !sound))
             return et_fail(error, status, "trial %d: %s", i + 1, reason.text);
@@ -479,10 +480,13 @@ static int draw_candidates(tuning *t, et_error *error)
     const size_t trials = (size_t)t->trials, spaces = (size_t)t->spaces;
     const char **values = et_arena_array(&t->arena, trials * spaces, sizeof *values);
     t->candidate = et_arena_array(&t->arena, trials, sizeof *t->candidate);
-    if (!values || !t->candidate)
+    t->ranked = et_arena_array(&t->arena, trials, sizeof *t->ranked);
+    if (!values || !t->candidate || !t->ranked)
         return et_alloc_failed(error, trials * spaces * sizeof *values, "trials");
-    for (size_t i = 0; i < trials; i++)
+    for (size_t i = 0; i < trials; i++) {
         t->candidate[i] = (candidate){ .value = values + i * spaces };
+        t->ranked[i] = &t->candidate[i];
+    }
     return et_search_draw(values, &t->trials, t->space, t->spaces, (uint64_t)t->args->seed,
                           &t->arena, error);
 }
@@ -577,17 +581,21 @@ static et_path directory_of(const tuning *t, int rung, int trial)
     return et_path_print("%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
 }
 
-static void tell(const tuning *t, int trial, int rung)
+/* Its number for people. */
+static int number_of(const tuning *t, const candidate *c)
 {
-    et_assert(trial >= 0 && trial < t->trials && rung >= 1 && rung <= t->rungs);
-    const candidate *c = &t->candidate[trial];
+    return (int)(c - t->candidate) + 1;
+}
+
+static void tell(const tuning *t, const candidate *c)
+{
     et_strbuf values = ET_STRBUF_INIT; /* "lr 0.0012, dropout 0.3" */
     if (t->args->train.quiet)
         return;
     for (int i = 0; i < t->spaces; i++)
         et_strbuf_printf(&values, "%s%s %s", i ? ", " : "", t->space[i].name, c->value[i]);
-    et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
-             trial + 1, c->result.metric, et_format_value(c->result.value).text,
+    et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", c->rung, t->rungs,
+             number_of(t, c), c->result.metric, et_format_value(c->result.value).text,
              et_format_count(c->result.step).text, et_format_duration(c->result.seconds).text,
              et_strbuf_text(&values));
     et_strbuf_release(&values);
@@ -611,11 +619,10 @@ static void forget_search(const tuning *t)
     (void)remove(t->dir);
 }
 
-static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *error)
+static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
 {
-    candidate *c = &t->candidate[trial];
-    const char *model_dir = et_arena_strdup(&t->arena, directory_of(t, rung, trial).text);
-    const et_path messages = et_path_of(t->dir, MESSAGES);
+    const int number = number_of(t, c);
+    const char *model_dir = et_arena_strdup(&t->arena, directory_of(t, rung, number - 1).text);
     words w = make_words(t, c, rung, model_dir);
     /* The rest of the time is the trial's. */
     if (t->ends > 0)
@@ -623,9 +630,10 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
     if (t->arena.failed)
         return et_alloc_failed(error, (size_t)w.count, "words");
-    attempt one = { model_dir, w.count, w.items, messages.text, .code = 0 };
-    int status = run_process(&one, t->call->program, child, error);
-    if (*child || status)
+    attempt one = { .model_dir = model_dir };
+    const et_call call = train_call(t, &w);
+    int status = run_process(&one, &call, et_path_of(t->dir, MESSAGES).text, &t->child, error);
+    if (t->child || status)
         return status;
     t->stopped |= one.end == TRIAL_STOPPED || one.asked;
     /* Whether all trials fail for the same reason: settings, data or the command line are wrong,
@@ -633,90 +641,66 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
     bool hopeless = one.end == TRIAL_FAILED && !one.asked &&
                     (one.code == EXIT_USAGE || one.code == EXIT_SETTINGS);
     for (int i = 0; i < t->trials; i++)
-        hopeless &= !t->candidate[i].rung;
+        hopeless &= t->candidate[i].rung <= 0;
     if (hopeless) {
         forget_search(t);
         return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
-                       trial + 1, one.reason);
+                       number, one.reason);
     }
     if (one.end == TRIAL_LOST && !one.asked)
         return et_fail(
             error, one.code < 0 ? ET_EFAIL : ET_ENOSPACE,
             "trial %d of rung %d: %s; the search stops here, and the same command resumes it",
-            trial + 1, rung, one.reason);
+            number, rung, one.reason);
     if (one.end == TRIAL_FAILED && !one.asked)
-        et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", trial + 1, rung, one.reason);
-    c->refused |= one.end == TRIAL_FAILED;
-    if (one.end != TRIAL_DONE)
-        return ET_OK;
-    c->rung = rung;
-    c->result = one;
-    tell(t, trial, rung);
+        et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", number, rung, one.reason);
+    if (one.end == TRIAL_DONE) {
+        c->rung = rung;
+        c->result = one;
+        tell(t, c);
+    }
     return ET_OK;
 }
 
 /* ---- rungs ---- */
 
-typedef struct standing {
-    int trial, rung;
-    double value; /* smaller is better */
-} standing;
-
 /* The higher rung first, then the better value, then the smaller number. */
 static int by_standing(const void *left, const void *right)
 {
-    const standing *a = left, *b = right;
+    const candidate *a = *(candidate *const *)left, *b = *(candidate *const *)right;
+    const double value[] = { a->result.lower ? a->result.value : -a->result.value,
+                             b->result.lower ? b->result.value : -b->result.value };
     if (a->rung != b->rung)
         return b->rung - a->rung;
-    if (a->value < b->value || a->value > b->value)
-        return a->value < b->value ? -1 : 1;
-    return a->trial - b->trial;
+    if (value[0] < value[1] || value[0] > value[1])
+        return value[0] < value[1] ? -1 : 1;
+    return a < b ? -1 : a > b;
 }
 
-/* Trials that have ended a rung, the best ones first; returns their number. */
-static int rank(const tuning *t, standing *standings)
+/* Ranks the trials; returns how many have ended a rung. */
+static int rank(tuning *t, int rung)
 {
     int count = 0;
-    for (int i = 0; i < t->trials; i++) {
-        const candidate *c = &t->candidate[i];
-        if (c->rung)
-            standings[count++] =
-                (standing){ i, c->rung, c->result.lower ? c->result.value : -c->result.value };
-    }
-    qsort(standings, (size_t)count, sizeof *standings, by_standing);
+    qsort(t->ranked, (size_t)t->trials, sizeof *t->ranked, by_standing);
+    while (count < t->trials && t->ranked[count]->rung >= rung)
+        count++;
     return count;
 }
 
-/* Trials that begin a rung: all, or the best third of those that ended the one before. */
-static int choose(const tuning *t, int rung, const standing *standings, int count, int *chosen)
-{
-    int number = 0, ended = 0;
-    if (rung == 1) {
-        for (int i = 0; i < t->trials; i++)
-            if (!t->candidate[i].refused)
-                chosen[number++] = i;
-        return number;
-    }
-    while (ended < count && standings[ended].rung >= rung - 1)
-        ended++;
-    const int most = (int)fmax(1, floor((double)t->trials / pow(THIRD, rung - 1)));
-    for (; number < ended && number < most; number++)
-        chosen[number] = standings[number].trial;
-    return number;
-}
-
-static int search(tuning *t, standing *standings, int *chosen, bool *child, et_error *error)
+/* A rung is for the best third of the trials that ended the one before; the first is for all. */
+static int search(tuning *t, et_error *error)
 {
     int status = ET_OK;
-    for (int rung = 1; rung <= t->rungs && !status && !*child && !t->stopped; rung++) {
-        const int ranked = rank(t, standings), count = choose(t, rung, standings, ranked, chosen);
+    for (int rung = 1; rung <= t->rungs && !status && !t->child && !t->stopped; rung++) {
+        const int most = (int)fmax(1, floor((double)t->trials / pow(THIRD, rung - 1)));
+        const int ended = rank(t, rung - 1), count = ended < most ? ended : most;
         if (!t->args->train.quiet && count)
             et_print(stderr, "rung %d/%d  %s\n", rung, t->rungs,
                      et_format_many(count, "trial").text);
-        for (int i = 0; i < count && !status && !*child && !t->stopped; i++) {
+        for (int i = 0; i < count && !status && !t->child && !t->stopped; i++) {
             t->stopped = is_over(t);
             if (!t->stopped)
-                status = run_trial(t, chosen[i], rung, child, error);
+                status = run_trial(t, t->ranked[i], rung, error);
         }
     }
     return status;
@@ -738,10 +722,10 @@ static void append_word(et_strbuf *out, const char *word)
     et_strbuf_append(out, plain ? "" : "'");
 }
 
-static int print_table(tuning *t, const standing *standings, int count, const char *use,
-                       const char *again, et_error *error)
+/* count: of the ranked trials. */
+static int print_table(tuning *t, int count, const char *use, const char *again, et_error *error)
 {
-    const candidate *best = &t->candidate[standings[0].trial];
+    const candidate *best = t->ranked[0];
     et_grid grid = { .columns = (size_t)t->spaces + 5, .most = ET_GRID_CELL_MAX };
     et_grid_add(&grid, "trial");
     et_grid_add(&grid, "rung");
@@ -751,9 +735,9 @@ static int print_table(tuning *t, const standing *standings, int count, const ch
     for (int i = 0; i < t->spaces; i++)
         et_grid_add(&grid, t->space[i].name);
     for (int k = 0; k < count; k++) {
-        const candidate *c = &t->candidate[standings[k].trial];
-        et_grid_addf(&grid, "%d", standings[k].trial + 1);
-        et_grid_addf(&grid, "%d", standings[k].rung);
+        const candidate *c = t->ranked[k];
+        et_grid_addf(&grid, "%d", number_of(t, c));
+        et_grid_addf(&grid, "%d", c->rung);
         et_grid_addf(&grid, "%.6g", c->result.value);
         et_grid_addf(&grid, "%lld", (long long)c->result.step);
         et_grid_add(&grid, et_format_duration(c->result.seconds).text);
@@ -763,22 +747,21 @@ static int print_table(tuning *t, const standing *standings, int count, const ch
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     if (!status)
         et_print(stdout, "best         trial %d: %s\nuse it       %s\ntrain anew   %s\n",
-                 standings[0].trial + 1, best->result.model_dir, use, again);
+                 number_of(t, best), best->result.model_dir, use, again);
     fflush(stdout);
     et_grid_release(&grid);
     return status;
 }
 
-static int print_object(tuning *t, const standing *standings, int count, const char *use,
-                        const char *again, et_error *error)
+static int print_object(tuning *t, int count, const char *use, const char *again, et_error *error)
 {
     et_value *results = et_value_dict(&t->arena);
     et_value *list = et_value_set_list(results, "trials");
     for (int k = 0; k < count; k++) {
-        const candidate *c = &t->candidate[standings[k].trial];
+        const candidate *c = t->ranked[k];
         et_value *one = et_value_add_dict(list);
-        et_value_set_int(one, "trial", standings[k].trial + 1);
-        et_value_set_int(one, "rung", standings[k].rung);
+        et_value_set_int(one, "trial", number_of(t, c));
+        et_value_set_int(one, "rung", c->rung);
         et_value_set_string(one, "run", c->result.model_dir);
         et_value_set_string(one, "metric", c->result.metric);
         et_value_set_float(one, "value", c->result.value);
@@ -788,17 +771,17 @@ static int print_object(tuning *t, const standing *standings, int count, const c
         for (int i = 0; i < t->spaces; i++)
             et_value_set_string(settings, t->space[i].name, c->value[i]);
     }
-    et_value_set_string(results, "best", t->candidate[standings[0].trial].result.model_dir);
+    et_value_set_string(results, "best", t->ranked[0]->result.model_dir);
     et_value_set_string(results, "use", use);
     et_value_set_string(results, "train", again);
     return et_print_json(results, error);
 }
 
 /* Also the commands that use the best trial, and that train a run with its settings. */
-static int print_results(tuning *t, const standing *standings, int count, et_error *error)
+static int print_results(tuning *t, int count, et_error *error)
 {
     const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";
-    const candidate *best = &t->candidate[standings[0].trial];
+    const candidate *best = t->ranked[0];
     et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
     const words w = make_words(t, best, 0, NULL);
     et_strbuf_printf(&use, "%s %s", name, next);
@@ -808,20 +791,19 @@ static int print_results(tuning *t, const standing *standings, int count, et_err
         append_word(&again, w.items[i]);
     int status = t->arena.failed || use.failed || again.failed
                      ? et_alloc_failed(error, use.length, "a command")
-                     : (t->args->json ? print_object : print_table)(t, standings, count,
-                                                                    et_strbuf_text(&use),
+                     : (t->args->json ? print_object : print_table)(t, count, et_strbuf_text(&use),
                                                                     et_strbuf_text(&again), error);
     et_strbuf_release(&use);
     et_strbuf_release(&again);
     return status;
 }
 
-static int finish(tuning *t, standing *standings, et_error *error)
+static int finish(tuning *t, et_error *error)
 {
-    const int count = rank(t, standings);
+    const int count = rank(t, 1);
     if (!count && !t->stopped)
         return et_fail(error, ET_EFAIL, "%s: no trial succeeded", t->dir);
-    int status = count ? print_results(t, standings, count, error) : ET_OK;
+    int status = count ? print_results(t, count, error) : ET_OK;
     if (status || !t->stopped)
         return status;
     return et_fail(error, ET_EINTERRUPTED,
@@ -848,16 +830,9 @@ static int prepare(tuning *t, et_error *error)
     return open_directory(t, error);
 }
 
-/* child: this is the process of a trial, whose status it is. */
 static int tune(tuning *t, et_error *error)
 {
-    const size_t trials = (size_t)t->trials;
-    bool child = false;
-    standing *standings = et_arena_array(&t->arena, trials, sizeof *standings);
-    int *chosen = et_arena_array(&t->arena, trials, sizeof *chosen);
     double spent = 0;
-    if (!standings || !chosen)
-        return et_alloc_failed(error, trials * sizeof *standings, "trials");
     if (!t->args->train.quiet)
         et_print(stderr, "tune         %s: %s in %s, by %s\n", t->dir,
                  et_format_many(t->trials, "trial").text, et_format_many(t->rungs, "rung").text,
@@ -871,8 +846,8 @@ static int tune(tuning *t, et_error *error)
             spent += seconds_of(directory_of(t, rung, i).text);
     if (t->args->time_limit > 0)
         t->ends = et_clock_monotonic() + t->args->time_limit - spent;
-    int status = search(t, standings, chosen, &child, error);
-    return status || child ? status : finish(t, standings, error);
+    int status = search(t, error);
+    return status || t->child ? status : finish(t, error);
 }
 
 int et_cmd_tune(const et_call *call, et_error *error)
