@@ -80,8 +80,6 @@ void et_series_log_close(et_series_log *log)
 #define SETTINGS ".yaml"
 
 typedef struct members {
-    const char *model_dir;
-    et_arena arena;
     et_path folder;
     struct dirent **items; /* [count], sorted; with malloc */
     int count;
@@ -92,13 +90,12 @@ static int select_all(const struct dirent *item)
     return item->d_name[0] != '.';
 }
 
-static bool open_members(members *m, const char *model_dir)
+static members open_members(const char *model_dir)
 {
-    *m = (members){ .model_dir = model_dir, .arena = ET_ARENA_INIT };
-    m->folder = et_path_of(model_dir, ET_SERIES_FOLDER);
-    const int count = scandir(m->folder.text, &m->items, select_all, alphasort);
-    m->count = count > 0 ? count : 0;
-    return count >= 0;
+    members m = { .folder = et_path_of(model_dir, ET_SERIES_FOLDER) };
+    const int count = scandir(m.folder.text, &m.items, select_all, alphasort);
+    m.count = count > 0 ? count : 0;
+    return m;
 }
 
 static void close_members(members *m)
@@ -106,42 +103,6 @@ static void close_members(members *m)
     for (int i = 0; i < m->count; i++)
         free(m->items[i]);
     free(m->items);
-    et_arena_release(&m->arena);
-}
-
-/* Length of the name of a candidate; 0: another file. */
-static size_t candidate_length(const char *file)
-{
-    et_assert(file);
-    const size_t length = strlen(file), end = sizeof SETTINGS - 1;
-    return length > end && !strcmp(file + length - end, SETTINGS) ? length - end : 0;
-}
-
-/* The fold of a candidate's folder, from 1; 0: no folds; -1: the folder of another candidate. */
-static long fold_of(const char *folder, const char *name, size_t length)
-{
-    if (strncmp(folder, name, length) != 0)
-        return -1;
-    if (!folder[length])
-        return 0;
-    char *end;
-    const long fold = folder[length] == '_' ? strtol(folder + length + 1, &end, 10) : 0;
-    return fold > 0 && !*end ? fold : -1;
-}
-
-/* The folder of the candidate's latest training; NULL: no training has begun. */
-static const char *last_training(const members *m, const char *name, size_t length)
-{
-    const char *last = NULL;
-    long most = -1;
-    for (int i = 0; i < m->count; i++) {
-        const long fold = fold_of(m->items[i]->d_name, name, length);
-        if (fold > most) {
-            most = fold;
-            last = m->items[i]->d_name;
-        }
-    }
-    return last;
 }
 
 bool et_series_is_unfinished(const char *model_dir)
@@ -152,53 +113,65 @@ bool et_series_is_unfinished(const char *model_dir)
 
 const char *et_series_reason(const char *model_dir)
 {
-    members m;
     const char *reason = "interrupted";
     if (!et_file_exists_in(model_dir, ET_SERIES_FOLDER))
         return NULL;
     if (!et_series_is_unfinished(model_dir))
         return "done";
-    if (open_members(&m, model_dir))
-        for (int i = 0; i < m.count; i++) {
-            const char *its = et_session_reason(et_path_of(m.folder.text, m.items[i]->d_name).text);
-            reason =
-                its && strcmp(its, "done") != 0 && strcmp(its, "interrupted") != 0 ? its : reason;
-        }
+    members m = open_members(model_dir);
+    for (int i = 0; i < m.count; i++) {
+        const char *its = et_session_reason(et_path_of(m.folder.text, m.items[i]->d_name).text);
+        reason = its && strcmp(its, "done") != 0 && strcmp(its, "interrupted") != 0 ? its : reason;
+    }
     close_members(&m);
     return reason;
 }
 
-/* The candidates as a plan, sorted by name. */
-static et_series_run list_candidates(members *m)
+/* The folder of the candidate's latest training; NULL: no training has begun. */
+static const char *last_training(const members *m, const char *name)
 {
-    et_series_candidate *all = et_arena_array(&m->arena, (size_t)m->count + 1, sizeof *all);
-    et_series_run run = { .candidate = all };
-    for (int i = 0; all && i < m->count; i++) {
-        const char *file = m->items[i]->d_name;
-        const size_t length = candidate_length(file);
-        const char *name = length ? et_arena_printf(&m->arena, "%.*s", (int)length, file) : NULL;
-        if (name)
-            all[run.count++] = (et_series_candidate){ .name = name };
+    const size_t length = strlen(name);
+    const char *last = NULL;
+    long most = -1;
+    for (int i = 0; i < m->count; i++) {
+        char *folder = m->items[i]->d_name, *end = folder + length;
+        if (strncmp(folder, name, length) != 0)
+            continue;
+        const bool whole = !*end;
+        const long fold = *end == '_' ? strtol(end + 1, &end, 10) : 0;
+        if (!*end && (whole || fold > 0) && fold > most) {
+            most = fold;
+            last = folder;
+        }
     }
-    return run;
+    return last;
 }
 
 void et_series_describe(et_strbuf *out, const char *model_dir)
 {
     et_assert(out && model_dir);
-    members m;
+    et_arena arena = ET_ARENA_INIT;
+    members m = open_members(model_dir);
+    et_series_candidate *all = et_arena_array(&arena, (size_t)m.count + 1, sizeof *all);
+    et_series_run run = { .candidate = all };
     et_series_log log = { .item = NULL };
-    open_members(&m, model_dir);
-    const et_series_run run = list_candidates(&m);
+    for (int i = 0; all && i < m.count; i++) {
+        const char *file = m.items[i]->d_name;
+        const size_t length = strlen(file), end = sizeof SETTINGS - 1;
+        if (length <= end || strcmp(file + length - end, SETTINGS) != 0)
+            continue;
+        const char *name = et_arena_printf(&arena, "%.*s", (int)(length - end), file);
+        if (name)
+            all[run.count++] = (et_series_candidate){ .name = name };
+    }
     /* If the log is damaged: the lines before the damage. */
     if (run.count)
         (void)et_series_log_open(&log, model_dir, &run, NULL);
     for (int i = 0; log.item && i < run.count; i++) {
-        const char *name = run.candidate[i].name;
         const et_series_entry *entry = &log.item[i];
         const bool over = entry->done || entry->left_out;
-        const char *training = over ? NULL : last_training(&m, name, strlen(name));
-        et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", name);
+        const char *training = over ? NULL : last_training(&m, run.candidate[i].name);
+        et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", run.candidate[i].name);
         if (training)
             et_strbuf_printf(out, "in training (%s/%s)", m.folder.text, training);
         else
@@ -208,4 +181,5 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
     }
     et_series_log_close(&log);
     close_members(&m);
+    et_arena_release(&arena);
 }

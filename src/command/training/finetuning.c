@@ -196,13 +196,13 @@ static int train_tuned(void *self, et_error *error)
                                        error)) ||
         (status = et_train_settle(&e, error)))
         return status;
-    et_train_job job = et_train_job_of(f->args);
+    et_train_job job = et_train_job_of(f->call, f->args);
     job.training.experiment = &e;
     job.training.arena = arena;
     job.training.model_dir = u->directory;
     job.training.mode = "train_and_eval";
     job.training.comm = f->comm;
-    return et_train_run(f->call, &job, error);
+    return et_train_run(&job, error);
 }
 
 static int train(const finetuning *f, const char *directory, const char *path, et_arena *arena,

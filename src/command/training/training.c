@@ -98,7 +98,7 @@ void et_train_limit_time(double ends)
         setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-et_train_job et_train_job_of(const et_train_args *args)
+et_train_job et_train_job_of(const et_call *call, const et_train_args *args)
 {
     static const et_initial none;
     const et_validating validating = args->mode == ET_MODE_TRAIN ? ET_VALIDATING_NEVER
@@ -107,6 +107,7 @@ et_train_job et_train_job_of(const et_train_args *args)
                                          : ET_VALIDATING;
     return (et_train_job){ .training = { .initial = &none,
                                          .model_dir = args->model_dir,
+                                         .call = call,
                                          .validating = validating,
                                          .mode = args->mode_name,
                                          .accept_changes = args->accept_changes,
@@ -115,11 +116,9 @@ et_train_job et_train_job_of(const et_train_args *args)
                                          .began = et_clock_monotonic(),
                                          .ends = args->ends,
                                          .memory = args->memory },
+                           .args = args,
                            .profiling = args->profiling,
-                           .inputs = args->config,
-                           .quiet = args->quiet,
-                           .dry_run = args->dry_run,
-                           .json = args->json };
+                           .quiet = args->quiet };
 }
 
 /* The profile may go into the run's directory, next to the run's files. */
@@ -128,8 +127,8 @@ static int check_profile(void *self, et_error *error)
     et_train_job *job = self;
     const et_experiment *e = job->training.experiment;
     et_outputs outputs = { .program = e->program, .run = job->training.model_dir };
-    for (size_t i = 0; i < job->inputs.count; i++)
-        et_outputs_read(&outputs, job->inputs.items[i]);
+    for (size_t i = 0; i < job->args->config.count; i++)
+        et_outputs_read(&outputs, job->args->config.items[i]);
     et_outputs_read_settings(&outputs, e->kind, e->task);
     int status = et_profiling_check(&job->profiling, &outputs, error);
     et_outputs_release(&outputs);
@@ -142,66 +141,58 @@ static void opened(void *self)
     et_signals_catch(et_progress_eraser(o->progress), et_comm_rank(o->comm) != 0);
 }
 
-static void follow(void *self, const et_showing *showing, et_progress *progress)
-{
-    const et_train_job *job = self;
-    if (job->follow)
-        job->follow(job->follower, showing, progress);
-}
-
 /* The bar, which chooses by itself between a terminal and a log file, and the library's log. Until
  * the run is open there is nothing to save, so signals say that and end the process; afterwards
  * they ask the run to save and stop. Rank 0 alone prints. */
-static int run(const et_call *call, et_train_job *job, et_error *error)
+static int run(et_train_job *job, et_error *error)
 {
     et_training_options *o = &job->training;
     et_dry_run_results tried = { .each = NULL };
-    const bool first = !et_comm_rank(o->comm), silent = job->quiet && !job->counted;
+    const et_program *program = o->call->program;
+    const bool first = !et_comm_rank(o->comm), silent = job->quiet && !o->counted;
+    const bool dry_run = job->args->dry_run;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = silent || !first ? -1 : STDERR_FILENO;
     options.mute = job->quiet && !silent;
-    options.rows = !job->dry_run;
+    options.rows = !dry_run;
     int status = et_progress_open(&o->progress, &options, error);
     if (status)
         return status;
-    job->log = (et_quiet_log){ call->program, o->progress, job->reported, options.mute };
+    job->log = (et_quiet_log){ program, o->progress, job->reported, options.mute };
     if (job->quiet)
         et_show_log_quietly(&job->log);
     else
-        et_show_log_on(call->program, o->progress);
+        et_show_log_on(program, o->progress);
     if (!first)
         job->profiling = (et_profiling){ .path = NULL };
     job->profiling.listener = o->progress;
     job->profiling.tell = et_show_line;
     o->profiling = &job->profiling;
-    o->call = call;
-    o->counted = job->counted;
     o->stop = &et_stop_requested;
     o->save = &et_save_requested;
     o->limit = &et_limit_reached;
     o->self = job;
     o->check = check_profile;
     o->opened = opened;
-    o->follow = follow;
     o->lost = et_report_lost_files;
     o->prepared = job->share;
-    o->tried = job->dry_run ? &tried : NULL;
-    if (job->dry_run)
+    o->tried = dry_run ? &tried : NULL;
+    if (dry_run)
         et_signals_catch_stops();
     else
         et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
     status = et_training_run(o, error);
-    et_show_log_on(call->program, NULL);
+    et_show_log_on(program, NULL);
     et_progress_close(o->progress);
-    if (!status && job->dry_run && job->share)
+    if (!status && dry_run && job->share)
         job->share->seconds = tried.all.pace.seconds * (double)(tried.all.left * job->share->times);
-    if (!status && job->dry_run && first)
-        status = (job->json ? print_json : print)(&tried, job->share, error);
+    if (!status && dry_run && first)
+        status = (job->args->json ? print_json : print)(&tried, job->share, error);
     et_free(tried.each);
     return status;
 }
 
-int et_train_run(const et_call *call, et_train_job *job, et_error *error)
+int et_train_run(et_train_job *job, et_error *error)
 {
     et_training_options *o = &job->training;
     const bool own = !o->comm;
@@ -209,9 +200,9 @@ int et_train_run(const et_call *call, et_train_job *job, et_error *error)
     et_train_limit_time(o->ends);
     int status = own ? et_ranks_open(&o->comm, &o->experiment->runtime, error) : ET_OK;
     if (!status)
-        status = run(call, job, error);
+        status = run(job, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
-    return own ? et_ranks_leave(o->comm, call->program, status, error) : status;
+    return own ? et_ranks_leave(o->comm, o->call->program, status, error) : status;
 }
 
 int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
@@ -220,7 +211,7 @@ int et_train(const et_call *call, const et_train_args *args, et_training_cluster
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     et_initial initial;
-    et_train_job job = et_train_job_of(args);
+    et_train_job job = et_train_job_of(call, args);
     job.training.experiment = &experiment;
     job.training.arena = &arena;
     job.training.initial = &initial;
@@ -231,7 +222,7 @@ int et_train(const et_call *call, const et_train_args *args, et_training_cluster
     if (status) {
         status = et_ranks_leave(NULL, call->program, status, error);
     } else {
-        status = et_train_run(call, &job, error);
+        status = et_train_run(&job, error);
         et_initial_close(&initial);
     }
     et_arena_release(&arena);

@@ -15,34 +15,31 @@ typedef struct et_dry_run_share {
 
 /* One training.
  *
- *     et_train_job job = et_train_job_of(args);
+ *     et_train_job job = et_train_job_of(call, args);
  *     job.training.experiment = &experiment;       settled (et_train_settle); changes
  *     job.training.arena = &arena;                 of its texts
  *     job.training.model_dir = "runs/a/members/mlp_1";
- *     status = et_train_run(call, &job, &error);
+ *     status = et_train_run(&job, &error);
  */
 typedef struct et_train_job {
     et_training_options training; /* what people's options say; the rest is set while it runs */
+    const et_train_args *args;
     et_profiling profiling;
-    et_strings inputs;       /* files that the profile may not replace; those of settings too */
-    bool quiet;              /* no lines on standard error, only warnings */
-    const char *counted;     /* with quiet: a bar that counts it; NULL: no bar */
+    bool quiet;              /* no lines on standard error, only warnings, and the bar if
+                                training.counted names what it counts */
     et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
-    bool dry_run, json;      /* measures, and prints results to standard output */
-    et_dry_run_share *share; /* with dry_run: its model_dir has files; NULL: one training */
-    /* After each step; NULL: nothing. */
-    void (*follow)(void *follower, const et_showing *showing, et_progress *progress);
-    void *follower;
-    et_quiet_log log; /* while it runs */
+    et_dry_run_share *share; /* of a dry run: its model_dir has files; NULL: one training */
+    void *follower;          /* for training.follow, whose self is the job */
+    et_quiet_log log;        /* while it runs */
 } et_train_job;
 
 /* By the command line, without settings. */
-et_train_job et_train_job_of(const et_train_args *args);
+et_train_job et_train_job_of(const et_call *call, const et_train_args *args);
 
 /* Trains a new or an existing run, and prints messages to standard error. ET_EINTERRUPTED: stopped
  * on request, and saved. Signals are handled once the run is open. Without job->training.comm,
  * ranks are opened by the environment, and all leave at the end. */
-int et_train_run(const et_call *call, et_train_job *job, et_error *error);
+int et_train_run(et_train_job *job, et_error *error);
 
 /* The training of a command line. cluster: of its master; NULL: none. */
 int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,

@@ -17,7 +17,7 @@
  * A candidate is what people choose between, such as tabular/mlp; it has a training for each fold.
  *
  *     et_series_run *run;
- *     class->open(&run, &opening, &error);
+ *     class->open(&run, &experiment, task, seconds, &error);
  *     for (int i = 0; i < run->count; i++) {
  *         for (int k = 0; k < run->candidate[i].count; k++)
  *             class->take(run, i, k, &trained, &error);     it was trained and evaluated
@@ -74,14 +74,6 @@ typedef struct et_series_run {
                    */
 } et_series_run;
 
-typedef struct et_series_opening {
-    const char *experiment; /* its name */
-    void *options;          /* the task's settings of the run; the data may choose some */
-    et_task *task;          /* open with these settings, in the run's directory; outlives the
-                               series */
-    double seconds;         /* time limit of a new run; 0: the class chooses */
-} et_series_opening;
-
 /* A training whose task has just validated, with the weights of its best checkpoint. */
 typedef struct et_series_trained {
     et_task *task;     /* its settings outlive the series */
@@ -98,7 +90,10 @@ typedef struct et_series {
     const char *(*candidate)(const char *experiment, const void *options, int i);
     /* On resume: settings that the series has chosen are those of the run. */
     void (*adopt)(void *options, const void *kept);
-    int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);
+    /* task: open with the settings of experiment, some of which the data may choose; it outlives
+     * the series. seconds: the time limit of a new run; 0: the class chooses. */
+    int (*open)(et_series_run **out, const et_experiment *experiment, et_task *task, double seconds,
+                et_error *error);
     /* Before a training or its evaluation: puts files that it needs into its directory, which
      * exists, and open data of the run into its settings, which the series outlives. */
     int (*prepare)(et_series_run *run, const char *directory, void *options, et_error *error);

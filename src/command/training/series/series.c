@@ -298,10 +298,7 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
         status = e->kind->open(&s->task, e->task, &context, error);
     if (status || identity)
         return status;
-    const et_series_opening opening = {
-        .experiment = e->name, .options = e->task, .task = s->task, .seconds = s->args->time_limit
-    };
-    return s->class->open(&s->run, &opening, error);
+    return s->class->open(&s->run, e, s->task, s->args->time_limit, error);
 }
 
 static int open_parts(series *s, et_error *error)
@@ -343,12 +340,16 @@ static int set_up(series *s, et_error *error)
 
 /* ---- the plan in words ---- */
 
-static void say_plan(const series *s)
+static void say_plan(series *s)
 {
     et_strbuf text = ET_STRBUF_INIT;
     const et_series_run *run = s->run;
-    for (int i = 0; i < run->count; i++)
+    for (int i = 0; i < run->count; i++) {
         et_strbuf_printf(&text, "%s%s", i ? ", " : "", run->candidate[i].name);
+        if (run->seconds > 0 && !s->log.item[i].done && !s->log.item[i].left_out)
+            s->ahead += run->candidate[i].cost;
+    }
+    s->said = s->ahead;
     if (run->candidate->count > 1)
         et_strbuf_printf(&text, ", %son %d folds", run->count > 1 ? "each " : "",
                          run->candidate->count);
@@ -372,14 +373,6 @@ static void say_plan(const series *s)
 #define SPEED_CHANGE  1.25
 /* Seconds as planned that count before the first training: short ones mostly wait for the disk. */
 #define PLANNED 5
-
-static void plan_time(series *s)
-{
-    for (int i = 0; i < s->run->count; i++)
-        if (s->run->seconds > 0 && !s->log.item[i].done && !s->log.item[i].left_out)
-            s->ahead += s->run->candidate[i].cost;
-    s->said = s->ahead;
-}
 
 /* Prints the duration again if it differs much from the last one, by what trainings took (spent)
  * and should have taken (expected). The plan does not change: it is the same on each machine. */
@@ -408,9 +401,9 @@ static double expected_of(const et_series_candidate *candidate)
 }
 
 /* After each step: measures the first seconds of a training. */
-static void follow(void *follower, const et_showing *showing, et_progress *progress)
+static void follow(void *self, const et_showing *showing, et_progress *progress)
 {
-    series *s = follower;
+    series *s = ((et_train_job *)self)->follower;
     const double now = et_clock_monotonic(), seconds = now - s->first_time;
     if (!s->first_time) {
         s->first_time = now;
@@ -456,7 +449,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
-    et_train_job job = et_train_job_of(s->args);
+    et_train_job job = et_train_job_of(s->call, s->args);
     const et_path directory = training_path(s, candidate, which);
     job.training.experiment = &experiment;
     job.training.arena = &arena;
@@ -466,12 +459,12 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     job.reported = &s->reported;
     job.share = share;
     if (!share && !s->args->quiet)
-        job.counted = candidate->count > 1
-                          ? et_arena_printf(&arena, "%s %d/%d  step", candidate->name, which + 1,
-                                            candidate->count)
-                          : et_arena_printf(&arena, "%s  step", candidate->name);
+        job.training.counted = candidate->count > 1
+                                   ? et_arena_printf(&arena, "%s %d/%d  step", candidate->name,
+                                                     which + 1, candidate->count)
+                                   : et_arena_printf(&arena, "%s  step", candidate->name);
     if (!share && s->run->seconds > 0)
-        job.follow = follow;
+        job.training.follow = follow;
     job.follower = s;
     int status = et_directory_make(directory.text, error);
     if (!status)
@@ -479,7 +472,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     if (!status)
         status = s->class->prepare(s->run, directory.text, experiment.task, error);
     if (!status) {
-        status = et_train_run(s->call, &job, error);
+        status = et_train_run(&job, error);
         et_show_log_quietly(&s->quiet);
     }
     et_arena_release(&arena);
@@ -702,29 +695,21 @@ static void say_end(const series *s)
 }
 
 /* The model comes last: a run that has it counts as complete. */
-static int finish(series *s, et_error *error)
+static int train_all(series *s, et_error *error)
 {
     double *weights = et_arena_array(&s->arena, (size_t)s->run->count, sizeof *weights);
     et_series_score score;
     int status;
     if (!weights)
         return et_alloc_failed(error, s->arena.used, "weights");
-    if ((status = s->class->choose(s->run, s->experiment.task, weights, &score, error)) ||
-        (status = write_settings(s, error)) || (status = log_score(s, &score, error)) ||
-        (status = s->class->write(s->run, &s->experiment, error)))
-        return status;
-    return s->run->count > 1 ? say_table(s, weights, &score, error) : ET_OK;
-}
-
-static int train_all(series *s, et_error *error)
-{
-    int status;
-    plan_time(s);
     say_plan(s);
     for (int i = 0; i < s->run->count; i++)
         if ((status = try_candidate(s, i, error)))
             return status;
-    if ((status = finish(s, error)))
+    if ((status = s->class->choose(s->run, s->experiment.task, weights, &score, error)) ||
+        (status = write_settings(s, error)) || (status = log_score(s, &score, error)) ||
+        (status = s->class->write(s->run, &s->experiment, error)) ||
+        (s->run->count > 1 && (status = say_table(s, weights, &score, error))))
         return status;
     et_task_tell_verdict(s->task, true);
     say_end(s);
@@ -767,7 +752,6 @@ static int try_out(series *s, et_error *error)
     if (!status)
         status = open_parts(s, error);
     if (!status) {
-        plan_time(s);
         say_plan(s);
         status = measure_all(s, error);
     }

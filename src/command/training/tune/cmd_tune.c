@@ -798,19 +798,6 @@ static int print_results(tuning *t, int count, et_error *error)
     return status;
 }
 
-static int finish(tuning *t, et_error *error)
-{
-    const int count = rank(t, 1);
-    if (!count && !t->stopped)
-        return et_fail(error, ET_EFAIL, "%s: no trial succeeded", t->dir);
-    int status = count ? print_results(t, count, error) : ET_OK;
-    if (status || !t->stopped)
-        return status;
-    return et_fail(error, ET_EINTERRUPTED,
-                   "the search in %s has not ended; the same command%s continues it", t->dir,
-                   is_over(t) ? " with a larger --time-limit" : "");
-}
-
 /* ---- the whole ---- */
 
 static int prepare(tuning *t, et_error *error)
@@ -847,7 +834,16 @@ static int tune(tuning *t, et_error *error)
     if (t->args->time_limit > 0)
         t->ends = et_clock_monotonic() + t->args->time_limit - spent;
     int status = search(t, error);
-    return status || t->child ? status : finish(t, error);
+    if (status || t->child)
+        return status;
+    const int count = rank(t, 1);
+    if (!count && !t->stopped)
+        return et_fail(error, ET_EFAIL, "%s: no trial succeeded", t->dir);
+    if ((count && (status = print_results(t, count, error))) || !t->stopped)
+        return status;
+    return et_fail(error, ET_EINTERRUPTED,
+                   "the search in %s has not ended; the same command%s continues it", t->dir,
+                   is_over(t) ? " with a larger --time-limit" : "");
 }
 
 int et_cmd_tune(const et_call *call, et_error *error)

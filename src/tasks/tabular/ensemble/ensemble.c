@@ -398,27 +398,28 @@ static void close_series(et_series_run *run)
     et_free(s);
 }
 
-static int open_series(et_series_run **out, const et_series_opening *opening, et_error *error)
+static int open_series(et_series_run **out, const et_experiment *experiment, et_task *task,
+                       double seconds, et_error *error)
 {
-    et_tabular_options *options = opening->options;
+    et_tabular_options *options = experiment->task;
     et_selection *s = et_alloc_zero(1, sizeof *s);
     *out = NULL;
     if (!s)
         return et_alloc_failed(error, sizeof *s, "candidates");
     s->arena = (et_arena)ET_ARENA_INIT;
-    s->task = (et_tabular_task *)(void *)opening->task;
-    s->is_auto = is_auto(opening->experiment);
+    s->task = (et_tabular_task *)(void *)task;
+    s->is_auto = is_auto(experiment->name);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     if (s->is_auto && !options->budget)
-        options->budget = (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : AUTO_BUDGET);
+        options->budget = (int64_t)fmax(1, seconds > 0 ? seconds : AUTO_BUDGET);
     s->budget = (double)options->budget;
     s->run.changed = takes_folds(s);
     options->ensemble.count = 0; /* left by a start that was killed before the model was written */
-    int status = check(s, opening->experiment, error);
+    int status = check(s, experiment->name, error);
     if (!status && s->run.changed) {
         options->n_splits = AUTO_FOLDS;
     } else if (!status) {
-        plan(s, opening->experiment, options);
+        plan(s, experiment->name, options);
         open_arrays(s);
     }
     if (s->arena.failed)
