@@ -4,7 +4,7 @@
  *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
  *
  * A resumed run follows this file. An incomplete last line is refused. The run writes the file
- * (training/series/series.c), and commands that show runs read it. */
+ * (training/series.c), and commands that show runs read it. */
 #ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 #define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 

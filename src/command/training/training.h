@@ -49,6 +49,16 @@ int et_train(const et_call *call, const et_train_args *args, et_training_cluster
  * --distributed starts all roles on this machine. Without both one process or ranks train. */
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
 
+/* `train` where the settings ask for several trainings (systems/modelgarden/series.h): folds, or an
+ * experiment that tries several others. *wanted: whether they do; if not, nothing is done. It is
+ * false also if the settings are wrong: an ordinary training then reports the error.
+ *
+ * Each training is a run below RUN/members and is trained as any run. A candidate whose trainings
+ * are done has a line in RUN/members.jsonl: a killed command resumes with the next one, and so does
+ * the same command after Ctrl-C. With several candidates, --time-limit is the time of all of them:
+ * those that do not fit are left out, and that is in the file as well. */
+int et_series_train(const et_call *call, const et_train_args *args, bool *wanted, et_error *error);
+
 /* Sends SIGALRM to the process at a monotonic time, or at once if this time has passed; ends 0:
  * never. Ends with the next training of the process. */
 void et_train_limit_time(double ends);

@@ -4,7 +4,7 @@
  *   candidates -> trainings -> results -> journal -> choice -> model
  *
  * The class knows the kind: which candidates there are, what they are worth, how they become a
- * model. The command has the rest (command/training/series): budget, directories, the journal, a
+ * model. The command has the rest (command/training/series.c): budget, directories, the journal, a
  * training of each (systems/training/training.h) and its evaluation
  * (systems/training/evaluation.h). The class opens no training and reads no file of one.
  *

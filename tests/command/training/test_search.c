@@ -1,6 +1,6 @@
 /* Values to try: forms, distributions, equal values for equal seeds, no combination twice, and
  * refused texts. */
-#include "command/training/tune/search.h"
+#include "command/training/search.h"
 
 #include <math.h>
 #include <setjmp.h>

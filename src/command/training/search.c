@@ -1,4 +1,4 @@
-#include "command/training/tune/search.h"
+#include "command/training/search.h"
 
 #include <math.h>
 #include <stdlib.h>

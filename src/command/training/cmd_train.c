@@ -13,7 +13,6 @@
 #include "command/print.h"
 #include "command/ranks.h"
 #include "command/training/evaluate.h"
-#include "command/training/series/series.h"
 #include "command/training/train_args.h"
 #include "command/training/training.h"
 #include "engine/comm/together.h"

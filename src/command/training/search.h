@@ -10,8 +10,8 @@
  *     et_search_draw(values, &trials, &space, 1, seed, &arena, &error);       "0.00123", ...
  *
  * The values of a trial depend only on the seed, the spaces and the values of the trials before. */
-#ifndef ETUDE_COMMAND_TRAINING_TUNE_SEARCH_H
-#define ETUDE_COMMAND_TRAINING_TUNE_SEARCH_H
+#ifndef ETUDE_COMMAND_TRAINING_SEARCH_H
+#define ETUDE_COMMAND_TRAINING_SEARCH_H
 
 #include <etude/fields.h>
 

@@ -1,6 +1,6 @@
 /* settings -> directory -> task -> for each candidate: trainings, score -> weights -> model. The
  * model is written last: a directory that has it is complete. */
-#include "command/training/series/series.h"
+#include "command/training/training.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +24,6 @@
 #include "command/command.h"
 #include "command/print.h"
 #include "command/series_log.h"
-#include "command/training/train_args.h"
-#include "command/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "formats/events/log_names.h"
