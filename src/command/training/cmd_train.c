@@ -1,9 +1,16 @@
 /* etude train: chooses the mode. training.c has the modes that train, this file those that follow a
  * run, finetuning.c the mode that does both, series.c trains several models as one run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/job_config.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
@@ -267,12 +274,174 @@ static int follow_run(const et_call *call, const et_train_args *args, et_error *
     return et_ranks_leave(w.evaluation.comm, call->program, status, error);
 }
 
+/* ---- what parsing leaves open ---- */
+
+/* ORDER et_train_mode. */
+static const char *const modes[ET_MODE_COUNT + 1] = {
+    [ET_MODE_TRAIN] = "train",
+    [ET_MODE_EVAL] = "eval",
+    [ET_MODE_TRAIN_AND_EVAL] = "train_and_eval",
+    [ET_MODE_TRAIN_AND_POST_EVAL] = "train_and_post_eval",
+    [ET_MODE_CONTINUOUS_EVAL] = "continuous_eval",
+    [ET_MODE_CONTINUOUS_TRAIN_AND_EVAL] = "continuous_train_and_eval",
+};
+
+/* A new run is what some options are about. */
+static int check_mode(const et_train_args *args, et_error *error)
+{
+    const bool follows = args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL;
+    const bool trains = !follows && args->mode != ET_MODE_CONTINUOUS_TRAIN_AND_EVAL;
+    const char *option = args->init                        ? "--init"
+                         : args->dry_run                   ? "--dry-run"
+                         : args->distributed               ? "--distributed"
+                         : args->keys                      ? "--keys"
+                         : follows && args->ends > 0       ? "--time-limit"
+                         : follows && args->memory         ? "--memory"
+                         : follows && args->accept_changes ? "--accept-changes"
+                                                           : NULL;
+    return trains || !option ? ET_OK
+                             : et_fail(error, ET_EUSAGE, "%s cannot be used with --mode %s%s",
+                                       option, args->mode_name,
+                                       args->init && args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL
+                                           ? ", which reads its weights from task.init_checkpoint"
+                                           : "");
+}
+
+/* The mode that Model Garden documents but never implemented has its own message, before the one
+ * for unknown modes. */
+static int read_mode(et_train_args *args, et_error *error)
+{
+    static const et_field row = { .kind = ET_FIELD_KIND_CHOICE, .choices = modes };
+    bool finetunes =
+        args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
+    if (args->pretrain_steps && !finetunes)
+        return et_fail(error, ET_EUSAGE,
+                       "--pretrain-steps: only for --mode continuous_train_and_eval, which waits "
+                       "for another run's pre-training");
+    if (!args->mode_name)
+        return ET_OK;
+    if (!strcmp(args->mode_name, "train_and_validate"))
+        return et_fail(error, ET_EUSAGE,
+                       "--mode train_and_validate: Model Garden documents but never implemented "
+                       "this mode; use train_and_eval");
+    int mode, status = et_field_read_word(&row, &mode, args->mode_name, "--mode", error);
+    if (status)
+        return status;
+    args->mode = (et_train_mode)mode;
+    return check_mode(args, error);
+}
+
+/* People first type the bare command. Messages are one line. An unknown experiment is reported
+ * first. */
+static int missing_run(const et_train_args *args, const et_call *call, et_error *error)
+{
+    const et_task_kind *kind = call->program->kinds[0];
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    int status = args->experiment ? et_experiment_begin(&experiment, call->program,
+                                                        args->experiment, &arena, error)
+                                  : ET_OK;
+    if (!status && args->experiment)
+        kind = experiment.kind;
+    et_arena_release(&arena);
+    if (status)
+        return status;
+    bool fits = kind->example && !strchr(kind->example, '\n');
+    return et_fail(
+        error, ET_EUSAGE,
+        "train: --model-dir is missing; name the directory of the run, for example `%s train "
+        "--experiment %s --model-dir runs/a%s%s` (`%s train --help` shows all options)",
+        call->program->name, args->experiment ? args->experiment : kind->experiments->name,
+        fits ? " " : "", fits ? kind->example : "", call->program->name);
+}
+
+/* The experiment that a run will have, as far as it can be known; NULL: it can not. */
+static const char *experiment_of(const et_train_args *args, const et_call *call, et_arena *arena)
+{
+    const char *name = args->experiment;
+    for (size_t i = 0; !name && i < args->config.count; i++)
+        (void)et_experiment_named_in(&name, call->program, args->config.items[i], arena, NULL);
+    if (name)
+        return name;
+    et_experiment from;
+    const et_task_kind *kind =
+        args->init ? et_experiment_find_foreign(call->program, args->init) : NULL;
+    if (kind)
+        return kind->foreign->experiment;
+    if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
+        return from.name;
+    return et_option_settings_experiment(&args->settings, call->program);
+}
+
+/* runs/NAME-1, or the next number that is free. Several processes would not agree on it. */
+static int name_run(et_train_args *args, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    const bool data = args->config.count || args->set.count || args->init ||
+                      et_option_settings_experiment(&args->settings, call->program);
+    const bool alone = !et_comm_by_launch() && !et_comm_by_mpi() && !args->distributed &&
+                       !args->keys && !getenv(ET_JOB_CONFIG_VARIABLE);
+    const char *name = data && alone && !args->mode_name ? experiment_of(args, call, &arena) : NULL;
+    int status = ET_OK;
+    if (name)
+        status = et_experiment_begin(&experiment, call->program, name, &arena, error);
+    for (int i = 1; !status && name && !args->model_dir; i++) {
+        snprintf(args->new_run, sizeof args->new_run, "runs/%s-%d", et_path_base(name), i);
+        if (!et_file_exists(args->new_run))
+            args->model_dir = args->new_run;
+    }
+    et_arena_release(&arena);
+    if (!status && args->model_dir && !args->quiet)
+        et_print(stderr, "run          %s\n", args->model_dir);
+    return status || args->model_dir ? status : missing_run(args, call, error);
+}
+
+static int check_together(const et_train_args *args, et_error *error)
+{
+    if (args->json && !args->dry_run)
+        return et_fail(
+            error, ET_EUSAGE,
+            "--json: only with --dry-run; training writes its values to RUN/" ET_RUN_LOG);
+    if (args->dry_run && args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: cannot be used with --dry-run");
+    if (args->profiling.steps && !args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile-steps: only with --profile FILE");
+    if ((args->workers || args->servers) && !args->distributed)
+        return et_fail(error, ET_EUSAGE, "--%s: only with --distributed",
+                       args->workers ? "workers" : "servers");
+    return ET_OK;
+}
+
+/* What parsing leaves open: the mode, the run's name, what does not go together. */
+static int settle(et_train_args *args, const et_call *call, et_error *error)
+{
+    args->mode = ET_MODE_TRAIN_AND_EVAL;
+    if (args->time_limit > 0)
+        args->ends = et_clock_monotonic() + args->time_limit;
+    int status = check_together(args, error);
+    if (!status) {
+        /* People name the data as the first word. */
+        const bool file = args->model_dir && et_file_exists(args->model_dir) &&
+                          !et_directory_exists(args->model_dir);
+        status =
+            !file ? ET_OK
+                  : et_fail(error, ET_EUSAGE,
+                            "train: %s is a file, not the directory of a run; if it has the data, "
+                            "name it with --data: `%s train --data %s ...`",
+                            args->model_dir, call->program->name, args->model_dir);
+    }
+    if (!status && !args->model_dir && !args->dry_run)
+        status = name_run(args, call, error);
+    return status ? status : read_mode(args, error);
+}
+
 /* ---- the command ---- */
 
 int et_cmd_train(const et_call *call, et_error *error)
 {
     et_train_args *args = call->options;
-    int status = et_train_args_settle(args, call, error);
+    int status = settle(args, call, error);
     if (status)
         return status;
     bool series;

@@ -807,9 +807,17 @@ static int prepare(tuning *t, et_error *error)
     if (!search->count)
         return et_fail(error, ET_EUSAGE,
                        "tune: say what to try, for example --search lr=1e-4..1e-2:log");
-    if ((status = et_search_parse_all(t->space, SPACES_MAX, search, &t->arena, error)))
-        return status;
-    t->spaces = (int)search->count;
+    if (search->count > SPACES_MAX)
+        return et_fail(error, ET_EUSAGE, "--search: %zu names; give at most %d", search->count,
+                       SPACES_MAX);
+    for (; t->spaces < (int)search->count; t->spaces++) {
+        et_search_space *space = &t->space[t->spaces];
+        if ((status = et_search_parse(space, search->items[t->spaces], &t->arena, error)))
+            return status;
+        for (const et_search_space *other = t->space; other < space; other++)
+            if (!strcmp(other->name, space->name))
+                return et_fail(error, ET_EUSAGE, "--search: %s is given twice", space->name);
+    }
     if ((status = read_settings(t, error)) || (status = draw_candidates(t, error)) ||
         (status = check_rungs(t, error)) || (status = name_directory(t, error)) ||
         (status = check_candidates(t, error)))

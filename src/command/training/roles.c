@@ -10,6 +10,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "command/command.h"
+#include "command/ranks.h"
 #include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
@@ -172,11 +173,36 @@ static int open_master(et_training_cluster *self, et_trainer **out, et_task_trai
     return status ? status : et_cluster_trainer_open(out, single, &m->options, steps, error);
 }
 
+/* The training of a command line. cluster: of its master; NULL: none. */
+static int train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
+                 et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    et_initial initial;
+    et_train_job job = et_train_job_of(call, args);
+    job.training.experiment = &experiment;
+    job.training.arena = &arena;
+    job.training.initial = &initial;
+    job.training.cluster = cluster;
+    signal(SIGPIPE, SIG_IGN); /* warnings that nobody reads never stop the work */
+    /* Settings first: a misspelt one is reported before any file is made. */
+    int status = et_train_configure(&experiment, &initial, args, call->program, &arena, error);
+    if (status) {
+        status = et_ranks_leave(NULL, call->program, status, error);
+    } else {
+        status = et_train_run(&job, error);
+        et_initial_close(&initial);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
 static int be_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
 {
     master m = { .cluster = { master_batches, open_master, et_cluster_trainer_close },
                  .roles = roles };
-    return et_job_config_master(roles->config) ? et_train(call, args, &m.cluster, error)
+    return et_job_config_master(roles->config) ? train(call, args, &m.cluster, error)
                                                : serve_or_work(call, args, roles, error);
 }
 
@@ -225,7 +251,7 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
     else if (args->distributed)
         status = et_local_cluster_run(&setup, error);
     else if (!cluster)
-        status = et_train(call, args, NULL, error);
+        status = train(call, args, NULL, error);
     else if (!(status = et_job_keys_read(&roles.keys, roles.config, args->keys, "--keys", error)))
         status = be_task(call, args, &roles, error);
     et_job_config_free(roles.config);

@@ -1,7 +1,6 @@
 #include "command/training/search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -88,22 +87,6 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
     int status =
         et_name_list_read(&s->choices, "--search", &(et_strings){ &values, 1 }, arena, error);
     return status || s->choices.count > 1 ? status : bad(text, error);
-}
-
-int et_search_parse_all(et_search_space *spaces, size_t most, const et_strings *texts,
-                        et_arena *arena, et_error *error)
-{
-    int status = ET_OK;
-    if (texts->count > most)
-        return et_fail(error, ET_EUSAGE, "--search: %zu names; give at most %zu", texts->count,
-                       most);
-    for (size_t i = 0; i < texts->count && !status; i++) {
-        status = et_search_parse(&spaces[i], texts->items[i], arena, error);
-        for (size_t k = 0; k < i && !status; k++)
-            if (!strcmp(spaces[k].name, spaces[i].name))
-                status = et_fail(error, ET_EUSAGE, "--search: %s is given twice", spaces[i].name);
-    }
-    return status;
 }
 
 /* ---- drawing ---- */

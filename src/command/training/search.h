@@ -27,10 +27,6 @@ typedef struct et_search_space {
 /* Texts are in arena. ET_EUSAGE: the text has another form, or bounds that make no range. */
 int et_search_parse(et_search_space *space, const char *text, et_arena *arena, et_error *error);
 
-/* All of --search into spaces [most]. ET_EUSAGE also: a name is given twice. */
-int et_search_parse_all(et_search_space *spaces, size_t most, const et_strings *texts,
-                        et_arena *arena, et_error *error);
-
 /* Values of *trials trials: space i of trial t has values[t * count + i], in arena. No two trials
  * have the same values. If there are fewer combinations, *trials becomes their number. */
 int et_search_draw(const char **values, int *trials, const et_search_space *spaces, int count,

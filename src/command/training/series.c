@@ -283,7 +283,10 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
     const et_experiment *e = &s->experiment;
     int status = et_params_new(&s->params, error);
     const et_task_context context = { .model_dir = s->run_dir,
-                                      .shown_dir = et_train_shown_dir(s->args),
+                                      /* not the temporary directory of a dry run */
+                                      .shown_dir = !s->args->dry_run    ? NULL
+                                                   : s->args->model_dir ? s->args->model_dir
+                                                                        : "RUN",
                                       .params = s->params,
                                       .device = s->device,
                                       .seed = (uint64_t)e->runtime.seed,

@@ -1,7 +1,6 @@
 /* The command line of `train`, and the settings from it.
  *
  *     et_train_args *args = call->options;
- *     et_train_args_settle(args, call, &error);
  *     et_train_configure(&experiment, &initial, args, call->program, &arena, &error);
  */
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
@@ -48,13 +47,6 @@ typedef struct et_train_args {
 } et_train_args;
 
 extern const et_usage et_usage_train;
-
-/* What parsing leaves open: the mode, the run's name, what does not go together. */
-int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error);
-
-/* How messages name the folder of the run if dry_run uses a temporary one: by its path, or RUN if
- * it has no name yet. NULL: no dry_run. */
-const char *et_train_shown_dir(const et_train_args *args);
 
 /* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
  * come to; close it with et_initial_close, which does nothing after a failure. */

@@ -204,27 +204,3 @@ int et_train_run(et_train_job *job, et_error *error)
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     return own ? et_ranks_leave(o->comm, o->call->program, status, error) : status;
 }
-
-int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
-             et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment;
-    et_initial initial;
-    et_train_job job = et_train_job_of(call, args);
-    job.training.experiment = &experiment;
-    job.training.arena = &arena;
-    job.training.initial = &initial;
-    job.training.cluster = cluster;
-    signal(SIGPIPE, SIG_IGN); /* warnings that nobody reads never stop the work */
-    /* Settings first: a misspelt one is reported before any file is made. */
-    int status = et_train_configure(&experiment, &initial, args, call->program, &arena, error);
-    if (status) {
-        status = et_ranks_leave(NULL, call->program, status, error);
-    } else {
-        status = et_train_run(&job, error);
-        et_initial_close(&initial);
-    }
-    et_arena_release(&arena);
-    return status;
-}

@@ -41,12 +41,9 @@ et_train_job et_train_job_of(const et_call *call, const et_train_args *args);
  * ranks are opened by the environment, and all leave at the end. */
 int et_train_run(et_train_job *job, et_error *error);
 
-/* The training of a command line. cluster: of its master; NULL: none. */
-int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
-             et_error *error);
-
-/* The same by the roles of a cluster (roles.c): TF_CONFIG decides the role of this process;
- * --distributed starts all roles on this machine. Without both one process or ranks train. */
+/* The training of a command line, by the roles of a cluster (roles.c): TF_CONFIG decides the role
+ * of this process; --distributed starts all roles on this machine. Without both one process or
+ * ranks train. */
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
 
 /* `train` where the settings ask for several trainings (systems/modelgarden/series.h): folds, or an
