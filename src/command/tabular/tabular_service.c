@@ -555,19 +555,15 @@ static void answer_row(predictions *all, struct origin *origin, int64_t at)
     et_assert(at >= 0);
     et_service_request *request = origin->request;
     asked *what = request->payload;
-    const char *name;
     const et_prediction_lines *lines = what->form == CSV ? &all->csv : &all->json;
-    int field = et_encoder_key(encoder_of(all), 0, &name);
-    const et_cell *cells = cells_of(all, what, origin->row);
     char where[WHERE];
     name_row(what, origin->row, where);
     request->status = et_predictor_check(all->predictor, at, where, &request->error);
     if (request->status)
         return;
     et_strbuf_reset(&all->line);
-    const et_prediction_row line = {
-        .key = field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
-    };
+    const et_cell *cells = cells_of(all, what, origin->row);
+    const et_prediction_row line = { .key = et_predictor_key(all->predictor, cells) };
     et_prediction_lines_add(lines, all->predictor, at, &line, &all->line);
     if (all->line.failed) {
         request->status = et_alloc_failed(&request->error, all->line.length, "an answer");

@@ -504,50 +504,11 @@ static int open_predictor(et_table_network *n, et_error *error)
     return status;
 }
 
-typedef struct printing {
-    et_predictor *predictor;
-    et_row_reader *reader;
-    et_prediction_lines lines;
-    et_prediction_block block;
-    et_prediction_how how;
-    FILE *to;
-} printing;
-
-static int open_all(printing *p, const char *path, et_error *error)
+static int write_lines(void *to, const char *bytes, size_t length, et_error *error)
 {
-    et_assert(p->predictor);
-    const et_table_model *model = p->predictor->model;
-    const et_row_reader_options rows = { .path = path,
-                                         .rows = p->predictor->batch_size,
-                                         .csv = model->csv };
-    const et_prediction_form json = { .csv = false };
-    int status;
-    p->how = (et_prediction_how){ &p->lines, path ? path : "standard input", false };
-    if ((status = et_prediction_lines_open(&p->lines, p->predictor, &json, error)) ||
-        (status = et_prediction_block_open(&p->block, rows.rows, 0, p->predictor, error)))
-        return status;
-    return et_row_reader_open(&p->reader, &rows, model->encoder, error);
-}
-
-static int print_all(printing *p, et_error *error)
-{
-    const et_prediction_block *block = &p->block;
-    const et_strbuf *lines = &block->lines;
-    et_error reason = ET_ERROR_INIT;
-    int status = ET_OK, read = ET_OK;
-    bool more = true;
-    while (!status && more) {
-        read = et_row_reader_next(p->reader, &p->block.rows, &reason);
-        more = !read && block->rows.count;
-        if (!block->rows.count)
-            continue;
-        et_prediction_block_run(&p->block, p->predictor, &p->how);
-        if (lines->length && fwrite(lines->data, 1, lines->length, p->to) != lines->length)
-            status = et_fail_errno(error, "et_model_predict_csv: the file for predictions");
-        else if (block->status)
-            status = et_fail(error, block->status, "%s", block->error.text);
-    }
-    return status || !read ? status : et_fail(error, read, "%s", reason.text);
+    return fwrite(bytes, 1, length, to) == length
+               ? ET_OK
+               : et_fail_errno(error, "et_model_predict_csv: the file for predictions");
 }
 
 int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *error)
@@ -566,11 +527,22 @@ int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *erro
                        "et_model_predict_csv: this model is neither trained nor "
                        "loaded");
     int status = open_predictor(n, error);
-    printing p = { .predictor = n->predictor, .to = to };
-    if (!status && !(status = open_all(&p, path, error)) && !(status = print_all(&p, error)))
-        et_unknown_values_warn(&p.block.unseen);
-    et_row_reader_close(p.reader);
-    et_prediction_block_release(&p.block);
-    et_prediction_lines_release(&p.lines);
+    if (status)
+        return status;
+    et_predictor *p = n->predictor;
+    const et_predictors predictors = { 1, { p } };
+    const et_row_reader_options rows = { .path = path,
+                                         .rows = p->batch_size,
+                                         .csv = p->model->csv };
+    const et_prediction_form json = { .csv = false };
+    et_prediction_lines lines;
+    et_row_filter filter = { &predictors, &lines, .write = write_lines, .self = to };
+    if (!(status = et_prediction_lines_open(&lines, p, &json, error)) &&
+        !(status = et_row_reader_open(&filter.reader, &rows, p->model->encoder, error)) &&
+        !(status = et_row_filter_run(&filter, error)))
+        et_row_filter_warn(&filter);
+    et_row_reader_close(filter.reader);
+    et_row_filter_release(&filter);
+    et_prediction_lines_release(&lines);
     return status;
 }

@@ -23,14 +23,12 @@
 #include "tasks/tabular/target/target.h"
 #include "train/checkpoint/metric_name.h"
 
-#define THREADS_MAX 64
-#define ROWS_MAX    UINT32_MAX
+#define ROWS_MAX UINT32_MAX
 
 struct et_explain {
     et_explain_options options;
     et_explain_facts facts;
-    et_predictor *predictor[THREADS_MAX];
-    int predictors;
+    et_predictors predictors;
     int64_t width;                          /* of the output */
     int64_t targets;                        /* of a row: the width, but for classes and quantiles */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
@@ -51,39 +49,17 @@ struct et_explain {
 
 static const et_encoder *encoder_of(const et_explain *e)
 {
-    return e->predictor[0]->model->encoder;
+    return e->predictors.each[0]->model->encoder;
 }
 
 static const et_target_kind *kind_of(const et_explain *e)
 {
-    return e->predictor[0]->kind;
-}
-
-/* ---- predictors ---- */
-
-static int open_predictors(et_explain *e, const char *model, const et_predictor_options *options,
-                           et_error *error)
-{
-    static const et_predictor_options usual;
-    const int threads = omp_get_max_threads();
-    int status = ET_OK;
-    omp_set_num_threads(1);
-    for (int i = 0; i < e->options.threads && i < THREADS_MAX && !status; i++) {
-        const et_predictor_options shares = { .shares = e->predictor[0] };
-        status = et_predictor_open(&e->predictor[i], i ? NULL : model,
-                                   i         ? &shares
-                                   : options ? options
-                                             : &usual,
-                                   error);
-        e->predictors += !status;
-    }
-    omp_set_num_threads(threads);
-    return status;
+    return e->predictors.each[0]->kind;
 }
 
 static int find_output(et_explain *e, et_error *error)
 {
-    const et_predictor *p = e->predictor[0];
+    const et_predictor *p = e->predictors.each[0];
     int levels = 0;
     if (!p->kind)
         return et_fail(error, ET_ECONFIG,
@@ -167,7 +143,8 @@ static int add_row(et_explain *e, et_row_block *block, int64_t i, const items *a
     if (only && (e->chosen == e->options.only_count || only[e->chosen] != number))
         return ET_OK;
     e->chosen += only != NULL;
-    int status = row->cells ? ET_OK : et_row_block_parse(block, e->predictor[0]->model, i, error);
+    int status =
+        row->cells ? ET_OK : et_row_block_parse(block, e->predictors.each[0]->model, i, error);
     if (!status && (size_t)e->rows == e->capacity)
         status = grow(e, error);
     if (!status)
@@ -241,7 +218,7 @@ static int open_rows(et_explain *e, et_error *error)
     const int fields = et_encoder_fields(encoder);
     et_arena arena = ET_ARENA_INIT;
     et_row_block block;
-    e->options.rows.csv = e->predictor[0]->model->csv;
+    e->options.rows.csv = e->predictors.each[0]->model->csv;
     e->options.rows.lenient = false;
     e->options.rows.rows = ET_PREDICTOR_BATCH;
     items all = { et_arena_array(&arena, (size_t)fields, sizeof *all.to),
@@ -321,13 +298,13 @@ static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t fir
 static void *work(void *payload)
 {
     worker *w = payload;
-    et_predictor *p = w->e->predictor[w->number];
+    et_predictor *p = w->e->predictors.each[w->number];
     et_cell *cells = et_alloc((size_t)et_encoder_cells(encoder_of(w->e)), sizeof *cells);
     omp_set_num_threads(1);
     if (!cells)
         w->status = et_alloc_failed(&w->error, sizeof *cells, "a row");
     const int64_t batches = (w->e->rows + p->batch_size - 1) / p->batch_size;
-    for (int64_t b = w->number; b < batches && !w->status; b += w->e->predictors)
+    for (int64_t b = w->number; b < batches && !w->status; b += w->e->predictors.count)
         w->status = predict_batch(w, p, cells, b * p->batch_size);
     et_free(cells);
     return NULL;
@@ -335,23 +312,23 @@ static void *work(void *payload)
 
 static int predict(et_explain *e, const change *c, et_error *error)
 {
-    worker workers[THREADS_MAX];
+    worker workers[ET_PREDICTORS_MAX];
     const int threads = omp_get_max_threads();
     int status = ET_OK;
-    et_assert(e->predictors > 0 && e->predictors <= THREADS_MAX);
-    for (int i = 0; i < e->predictors; i++)
+    et_assert(e->predictors.count > 0);
+    for (int i = 0; i < e->predictors.count; i++)
         workers[i] = (worker){ .e = e, .change = c, .number = i };
-    for (int i = 1; i < e->predictors && !status; i++) {
+    for (int i = 1; i < e->predictors.count && !status; i++) {
         status = et_thread_start(&workers[i].thread, work, &workers[i], error);
         workers[i].started = !status;
     }
     if (!status)
         work(&workers[0]);
     omp_set_num_threads(threads);
-    for (int i = 1; i < e->predictors; i++)
+    for (int i = 1; i < e->predictors.count; i++)
         if (workers[i].started)
             et_thread_join(workers[i].thread);
-    for (int i = 0; i < e->predictors && !status; i++)
+    for (int i = 0; i < e->predictors.count && !status; i++)
         if (workers[i].status)
             status = et_fail(error, workers[i].status, "%s", workers[i].error.text);
     return status;
@@ -374,7 +351,7 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
                                           .value = e->value,
                                           .written = e->target,
                                           .weight = e->weight };
-        const et_scored_targets of = { .column = e->predictor[0]->field->column,
+        const et_scored_targets of = { .column = e->predictors.each[0]->field->column,
                                        .level = e->level,
                                        .plain = true };
         status = kind_of(e)->score(&of, &rows, dict, error);
@@ -426,7 +403,7 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
     et_assert(options->threads >= 1);
     e->options = *options;
     int status;
-    if (!(status = open_predictors(e, model, predictor, error)) &&
+    if (!(status = et_predictors_open(&e->predictors, model, predictor, options->threads, error)) &&
         !(status = find_output(e, error)) && !(status = find_metric(e, error)) &&
         !(status = open_rows(e, error))) {
         const size_t cells = (size_t)(e->rows * e->width);
@@ -450,8 +427,7 @@ void et_explain_close(et_explain *e)
 {
     if (!e)
         return;
-    while (e->predictors)
-        et_predictor_close(e->predictor[--e->predictors]);
+    et_predictors_close(&e->predictors);
     et_free(e->cells);
     et_free(e->class);
     et_free(e->target);
@@ -469,7 +445,7 @@ const et_explain_facts *et_explain_facts_of(const et_explain *e)
 
 const et_predictor *et_explain_predictor(const et_explain *e)
 {
-    return e->predictor[0];
+    return e->predictors.each[0];
 }
 
 bool et_explain_reads(const et_explain *e, int field)

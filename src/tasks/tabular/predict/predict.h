@@ -1,5 +1,16 @@
-/* The predictor, beyond <etude/predictor.h>: for callers that have rows in their own memory, and
- * for explain and export. */
+/* The predictor of rows, beyond <etude/predictor.h>. All predictions of tables are made here: those
+ * of `predict`, `serve`, `explain`, model objects and programs.
+ *
+ *   cells of a row --et_predictor_put--> a place of the batch      a bad row has no result
+ *   the batch      --et_predictor_run--> outputs by place          also of a pack: its ensemble
+ *   a place        --et_predictor_check, et_predictor_values--> a result
+ *
+ * Users have a loop of these three calls, and decide where rows come from, what a bad row means and
+ * how a result looks:
+ * - row_filter (prediction_lines.h): rows of a file or stream to lines, on several threads;
+ * - predictions: rows of a program to objects;
+ * - the service of `serve`: rows of several requests at once to answers;
+ * - explain: its rows with changed cells to scores. */
 #ifndef ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
 #define ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
 
@@ -81,6 +92,21 @@ struct et_predictor {
     et_table_facts facts;
 };
 
+/* Single-threaded predictors of one model, for a thread each; they share the first one's weights.
+ */
+#define ET_PREDICTORS_MAX 64
+
+typedef struct et_predictors {
+    int count;
+    et_predictor *each[ET_PREDICTORS_MAX];
+} et_predictors;
+
+/* At most `threads` of them. model_dir, options: as et_predictor_open. Close after a failure, too.
+ */
+int et_predictors_open(et_predictors *predictors, const char *model_dir,
+                       const et_predictor_options *options, int threads, et_error *error);
+void et_predictors_close(et_predictors *predictors);
+
 /* Rows go in one by one, up to batch_size, at place at; cells as et_encoder_row has them. Then all
  * are computed, and outputs read until the next run. */
 int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, const char *where,
@@ -95,7 +121,7 @@ double et_predictor_value(const et_predictor *predictor, int output, int64_t at,
  * from those of training overflow inside the model. where: NULL, or a prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
-/* The place of the largest score, the first of equals. */
-int et_predictor_choose(const et_predictor *predictor, const float *scores);
+/* The cell of the model's key; NULL: it has none. */
+const et_cell *et_predictor_key(const et_predictor *predictor, const et_cell *cells);
 
 #endif

@@ -20,14 +20,17 @@
  *
  * A reader reads rows block by block: CSV with any delimiter, with or without a header, or JSON
  * lines. A block has a copy of its data, so one thread can work on it while another reads the next.
- * A bad row is in its block with its message. Use a reader from one thread at a time. Any thread
- * may encode, compute and print a block, with a predictor of its own:
+ * A bad row is in its block with its message. Use a reader from one thread at a time.
+ *
+ * A filter makes lines of all rows of a reader, in the order of input:
+ *
+ *   reader -> blocks --a few threads, each with its own predictor--> lines -> write
  *
  *     if (et_row_reader_open(&reader, &options, encoder, &error)) ...
- *     et_prediction_block_open(&block, options.rows, options.keep.count, predictor, &error);
- *     while (!(status = et_row_reader_next(reader, &block.rows, &error)) && block.rows.count)
- *         et_prediction_block_run(&block, predictor, &how);     block.lines, block.status
- *     et_prediction_block_release(&block);
+ *     et_row_filter filter = { &predictors, &lines, reader, .write = print, .self = file };
+ *     if (et_row_filter_run(&filter, &error)) ...
+ *     et_row_filter_warn(&filter);
+ *     et_row_filter_release(&filter);
  *     et_row_reader_close(reader); */
 #ifndef ETUDE_TASKS_TABULAR_PREDICT_PREDICTION_LINES_H
 #define ETUDE_TASKS_TABULAR_PREDICT_PREDICTION_LINES_H
@@ -91,8 +94,6 @@ void et_row_reader_close(et_row_reader *reader); /* NULL allowed */
 /* Fills a block; count 0: the end. Of a stream a block ends where nothing more is there yet. After
  * a failure the rows before it are in the block. */
 int et_row_reader_next(et_row_reader *reader, et_row_block *block, et_error *error);
-/* Whether the next call would have to wait for input. */
-bool et_row_reader_waits(const et_row_reader *reader);
 
 /* keep: number of columns that rows also have as they are. */
 int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, size_t keep,
@@ -156,29 +157,28 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
 /* "0.98123", "-0.00001"; "null" if the value is not finite. Equal to printf's %.5f. */
 void et_prediction_number(et_strbuf *out, double value);
 
-/* ---- lines of a block ---- */
+/* ---- rows to lines ---- */
 
-typedef struct et_prediction_block {
-    et_row_block rows;
-    et_strbuf lines;          /* the printed lines */
-    et_unknown_values unseen; /* of its rows */
-    int status;               /* of a row that ended it, after the lines before */
-    et_error error;
-} et_prediction_block;
-
-typedef struct et_prediction_how {
+/* All is borrowed. The calling thread reads and writes; with one predictor it also predicts. Blocks
+ * are written in order, so the output does not depend on timing. Before the calling thread waits
+ * for input, it writes all finished rows: a program that asks row by row is answered row by row. */
+typedef struct et_row_filter {
+    const et_predictors *predictors; /* several: a thread for each */
     const et_prediction_lines *lines;
-    const char *name; /* of the rows, in messages */
-    bool lenient;     /* a bad row is kept with its message; else it ends the block */
-} et_prediction_how;
+    et_row_reader *reader; /* keeps the columns that lines keep */
+    int (*write)(void *self, const char *bytes, size_t length, et_error *error);
+    void *self;
+    /* after the run */
+    int64_t blocks;           /* read */
+    et_unknown_values unseen; /* of the rows that were written */
+    bool *found;              /* [keep]: a row has the column */
+} et_row_filter;
 
-/* keep: of et_row_block_open. Zeros are released as well. */
-int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t keep,
-                             const et_predictor *predictor, et_error *error);
-void et_prediction_block_release(et_prediction_block *block);
-
-/* Makes the lines of the rows, up to the first row that ends the block. */
-void et_prediction_block_run(et_prediction_block *block, et_predictor *predictor,
-                             const et_prediction_how *how);
+/* Ends at the first bad row, after the lines before it; of a lenient reader it warns and leaves the
+ * row out. Release after a failure, too. */
+int et_row_filter_run(et_row_filter *filter, et_error *error);
+/* After a run: values that the model has never seen, and columns to keep that no row has. */
+void et_row_filter_warn(const et_row_filter *filter);
+void et_row_filter_release(et_row_filter *filter);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/vector.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/schema/schema.h"
+#include "metric/class_scores.h"
 #include "tasks/tabular/predict/predict.h"
 
 struct et_predictions {
@@ -132,10 +133,7 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
         et_fail_while(&reason, status, "%s", where);
     if (status)
         return fail_row(c, row, status, &reason, error);
-    const et_encoder *encoder = c->p->model->encoder;
-    const char *name;
-    int field = et_encoder_key(encoder, 0, &name);
-    const et_cell *cell = field < 0 ? NULL : &cells[et_encoder_cell(encoder, field)];
+    const et_cell *cell = et_predictor_key(c->p, cells);
     if (!cell || !cell->text)
         return ET_OK;
     c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
@@ -163,7 +161,7 @@ static int take_row(call *c, size_t row, int64_t at, et_error *error)
         }
         found->output[row * (size_t)p->outputs + (size_t)i] = to;
         if (p->classes && i == p->target) {
-            found->index[row] = et_predictor_choose(p, to);
+            found->index[row] = (int)et_class_most_likely(to, p->classes);
             found->label[row] = p->labels[found->index[row]];
         }
         to += width;

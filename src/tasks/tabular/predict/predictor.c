@@ -9,6 +9,7 @@
  * batch; (2) a row that could not be encoded is computed as an empty row, and its result is not
  * shown. */
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -506,7 +507,38 @@ void et_predictor_close(et_predictor *p)
     et_free(p);
 }
 
+int et_predictors_open(et_predictors *all, const char *model_dir,
+                       const et_predictor_options *options, int threads, et_error *error)
+{
+    const int usual = omp_get_max_threads();
+    int status = ET_OK;
+    *all = (et_predictors){ .count = 0 };
+    omp_set_num_threads(1);
+    for (; all->count < threads && all->count < ET_PREDICTORS_MAX && !status;
+         all->count += !status) {
+        const et_predictor_options shares = { .batch_size = options ? options->batch_size : 0,
+                                              .shares = all->each[0] };
+        status = et_predictor_open(&all->each[all->count], all->count ? NULL : model_dir,
+                                   all->count ? &shares : options, error);
+    }
+    omp_set_num_threads(usual);
+    return status;
+}
+
+void et_predictors_close(et_predictors *all)
+{
+    while (all->count)
+        et_predictor_close(all->each[--all->count]);
+}
+
 /* ---- rows ---- */
+
+const et_cell *et_predictor_key(const et_predictor *p, const et_cell *cells)
+{
+    const char *name;
+    const int field = et_encoder_key(p->model->encoder, 0, &name);
+    return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
+}
 
 int et_predictor_put(et_predictor *p, int64_t at, const et_cell *cells, const char *where,
                      et_error *error)
@@ -562,16 +594,6 @@ int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_
                            "too far from the training data; correct it",
                            where ? where : "", where ? ": " : "", p->output[output].name);
     return ET_OK;
-}
-
-int et_predictor_choose(const et_predictor *p, const float *scores)
-{
-    et_assert(p->classes > 0 && scores);
-    int best = 0;
-    for (int i = 1; i < p->classes; i++)
-        if (scores[i] > scores[best])
-            best = i;
-    return best;
 }
 
 /* ---- facts ---- */
