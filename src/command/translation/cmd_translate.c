@@ -644,14 +644,14 @@ int et_cmd_translate(const et_call *call, et_error *error)
     if (!status)
         status = et_runs_check_kinds(call->program, args->work.model_dir,
                                      args->work.ensemble.others, args->work.ensemble.count, error);
-    if (status) {
-        et_ensemble_runs_release(&args->work.ensemble);
-        return status;
+    if (!status) {
+        status = et_translating_join(&args->work, error);
+        if (!status)
+            status = check_outputs(args, call, error);
+        if (!status)
+            status = translate(args, error);
+        status = et_ranks_leave(args->work.options.comm, call->program, status, error);
     }
-    status = et_translating_join(&args->work, error);
-    if (!status)
-        status = check_outputs(args, call, error);
-    if (!status)
-        status = translate(args, error);
-    return et_ranks_leave(args->work.options.comm, call->program, status, error);
+    et_ensemble_runs_release(&args->work.ensemble);
+    return status;
 }

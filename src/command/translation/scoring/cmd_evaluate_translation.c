@@ -244,7 +244,7 @@ static int evaluate_together(evaluate_options *args, const et_call *call, et_err
 }
 
 /* Options for decoding and scores become settings of validation. */
-static int evaluate_own(const evaluate_options *args, const et_call *call, et_error *error)
+static int evaluate_own(evaluate_options *args, const et_call *call, et_error *error)
 {
     const et_translating *work = &args->work;
     et_arena arena = ET_ARENA_INIT;
@@ -302,8 +302,8 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
         status = et_parallel_take(&args->text, "evaluate", error);
     if (!status)
         status = check(args, call->program, error);
-    if (!status && args->text.source)
-        return evaluate_together(args, call, error);
+    if (!status)
+        status = (args->text.source ? evaluate_together : evaluate_own)(args, call, error);
     et_ensemble_runs_release(&args->work.ensemble);
-    return status ? status : evaluate_own(args, call, error);
+    return status;
 }
