@@ -211,10 +211,9 @@ int et_cmd_init(const et_call *call, et_error *error)
                        file, file);
     const char *name =
         args->experiment ? args->experiment : call->program->kinds[0]->experiments->name;
-    int status = et_experiment_begin(&experiment, call->program, name, &arena, error);
-    if (!status)
-        status = print_file(&text, &experiment, file, &arena, error);
-    if (!status)
+    int status;
+    if (!(status = et_experiment_begin(&experiment, call->program, name, &arena, error)) &&
+        !(status = print_file(&text, &experiment, file, &arena, error)))
         status = write_file(args, file, &text, call, error);
     et_strbuf_release(&text);
     et_arena_release(&arena);

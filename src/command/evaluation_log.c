@@ -96,10 +96,9 @@ int et_evaluation_log_open(et_evaluation_log *log, const char *directory, et_err
 {
     et_assert(directory && *directory);
     *log = (et_evaluation_log)ET_EVALUATION_LOG_INIT;
-    int status = et_directory_make(directory, error);
-    if (!status)
-        status = et_lock_take(&log->lock, et_path_of(directory, ET_RUN_LOCK).text, error);
-    if (!status)
+    int status;
+    if (!(status = et_directory_make(directory, error)) &&
+        !(status = et_lock_take(&log->lock, et_path_of(directory, ET_RUN_LOCK).text, error)))
         status = open_files(log, directory, et_path_of(directory, ET_RUN_LOG).text, error);
     if (status)
         et_evaluation_log_close(log, NULL);

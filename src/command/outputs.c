@@ -233,11 +233,8 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
     int status = outputs->failed ? et_alloc_failed(error, 0, "names of files") : ET_OK;
     if (!status && !stat(path, &file))
         status = check_read(outputs, path, &file, error);
-    if (!status)
-        status = check_run(outputs, path, error);
-    if (!status)
-        status = check_written(outputs, path, error);
-    if (!status) {
+    if (!status && !(status = check_run(outputs, path, error)) &&
+        !(status = check_written(outputs, path, error))) {
         et_file_writer writer;
         status = et_file_writer_open(&writer, path, error);
         if (!status)

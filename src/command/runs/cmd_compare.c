@@ -332,11 +332,8 @@ int et_compare_runs(const et_compare_args *args, et_error *error)
             error, ET_EUSAGE,
             "compare: %zu runs are too many for one page; give at most %d, or use `etude runs`",
             c->runs.count, RUNS_MAX);
-    if (!status)
-        status = et_run_settings_open(&c->settings, &c->runs, error);
-    if (!status)
-        status = list_metrics(c, error);
-    if (!status)
+    if (!status && !(status = et_run_settings_open(&c->settings, &c->runs, error)) &&
+        !(status = list_metrics(c, error)))
         status = args->json ? print_json(c, error) : print_text(c, error);
     et_free(c->metrics);
     et_map_release(&c->index);

@@ -869,10 +869,8 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
                      : no_checkpoint(ask, model_dir, error);
     if (!status) {
         et_value *dict = et_value_add_dict(ask->list);
-        status = show_overview(&it, &manifest, ask, model_dir, dict, error);
-        if (!status)
-            status = show(&it, ask, dict, error);
-        if (!status)
+        if (!(status = show_overview(&it, &manifest, ask, model_dir, dict, error)) &&
+            !(status = show(&it, ask, dict, error)))
             status = judge(&it, ask, dict, model_dir, error);
     }
     inspection_close(&it);

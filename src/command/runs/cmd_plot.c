@@ -240,9 +240,7 @@ static int draw(plot *p, const et_call *call, et_error *error)
             et_outputs_check_standard(&outputs, error);
         status = et_outputs_release(&outputs);
     }
-    if (!status)
-        status = check_names(p, error);
-    if (!status)
+    if (!status && !(status = check_names(p, error)))
         status = each_series(p, note_metric, error);
     p->count = 0;
     if (!status)

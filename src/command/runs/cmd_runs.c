@@ -513,13 +513,8 @@ int et_cmd_runs(const et_call *call, et_error *error)
     int status = et_histories_open(&t->histories, &t->directories, error);
     if (!status && t->metric)
         status = et_histories_check_metric(&t->histories, t->metric, error);
-    if (!status)
-        status = et_run_settings_open(&t->settings, &t->histories, error);
-    if (!status)
-        status = make_rows(t, error);
-    if (!status)
-        status = sort(t, error);
-    if (!status)
+    if (!status && !(status = et_run_settings_open(&t->settings, &t->histories, error)) &&
+        !(status = make_rows(t, error)) && !(status = sort(t, error)))
         status = t->json  ? print_json(t, error)
                  : t->csv ? print_csv(t, error)
                           : print_text(t, error);

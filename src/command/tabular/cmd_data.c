@@ -349,12 +349,11 @@ static int check(data_options *args, et_error *error)
         return et_fail(
             error, ET_EUSAGE,
             "--force: only with --output DIR, which writes files; for example --output runs");
-    int status = et_outputs_check_directory("--output", args->output, error);
-    if (!status)
-        status =
-            take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
-    if (!status)
-        status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
+    et_csv_options *csv = &args->options.csv;
+    int status;
+    if (!(status = et_outputs_check_directory("--output", args->output, error)) &&
+        !(status = take_character(&csv->delimiter, "--delimiter", args->delimiter, error)))
+        status = take_character(&csv->comment, "--comment", args->comment, error);
     if (!status && args->missing.count) {
         args->markers = et_csv_missing_with(args->missing.items, args->missing.count);
         args->options.csv.missing = args->markers;
@@ -544,16 +543,16 @@ static int name_columns(data_options *args, et_arena *arena, et_error *error)
 {
     const size_t uses = args->targets.count;
     et_strings names, last = { uses ? &args->targets.items[uses - 1] : NULL, uses > 0 };
-    int status = et_name_list_read(&names, "--target", &last, arena, error);
-    if (!status)
-        status = et_name_list_read(&args->options.dropped, "--drop", &args->dropped, arena, error);
-    if (!status)
-        status = et_name_list_read(&args->options.only, "--features", &args->only, arena, error);
+    et_analyze_options *o = &args->options;
+    int status;
+    if (!(status = et_name_list_read(&names, "--target", &last, arena, error)) &&
+        !(status = et_name_list_read(&o->dropped, "--drop", &args->dropped, arena, error)))
+        status = et_name_list_read(&o->only, "--features", &args->only, arena, error);
     if (!status && uses) {
-        args->options.target = names.items[0];
-        args->options.more_targets = (et_strings){ names.items + 1, names.count - 1 };
+        o->target = names.items[0];
+        o->more_targets = (et_strings){ names.items + 1, names.count - 1 };
     }
-    const et_feature_choice choice = et_analyze_choice(&args->options);
+    const et_feature_choice choice = et_analyze_choice(o);
     return status ? status : et_column_choice_check(&choice, error);
 }
 
@@ -563,18 +562,13 @@ static int run(data_options *args, const et_call *call, et_error *error)
     et_strings given = { args->words.items + 1, args->words.count - 1 }, paths;
     et_analysis analysis = { .arena = ET_ARENA_INIT };
     result r = { .made = NULL };
-    int status = name_input(&given, &arena, error);
-    if (!status)
-        status = name_columns(args, &arena, error);
-    if (!status)
-        status = et_paths_match(&paths, &given, NULL, &arena, error);
-    if (!status)
-        status = open_result(&r, args, call, &paths, error);
-    if (!status)
-        status = analyze(args, &paths, &analysis, error);
-    if (!status) {
-        status = print(&analysis, args->json, &args->options, error);
-        if (!status)
+    int status;
+    if (!(status = name_input(&given, &arena, error)) &&
+        !(status = name_columns(args, &arena, error)) &&
+        !(status = et_paths_match(&paths, &given, NULL, &arena, error)) &&
+        !(status = open_result(&r, args, call, &paths, error)) &&
+        !(status = analyze(args, &paths, &analysis, error))) {
+        if (!(status = print(&analysis, args->json, &args->options, error)))
             status = write_result(&r, &analysis, args, error);
         et_analysis_release(&analysis);
     }

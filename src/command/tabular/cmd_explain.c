@@ -444,17 +444,16 @@ static int find_own_rows(explain_options *args, const et_call *call, et_arena *a
                          et_error *error)
 {
     et_experiment experiment;
-    int status = et_experiment_open_run(&experiment, call->program, args->model_dir, arena, error);
-    if (!status)
-        status = et_experiment_check(&experiment, error);
-    if (!status)
+    const char *run = args->model_dir;
+    et_evaluation evaluation = { .model_dir = run, .experiment = &experiment };
+    int status;
+    if (!(status = et_experiment_open_run(&experiment, call->program, run, arena, error)) &&
+        !(status = et_experiment_check(&experiment, error))) {
         experiment.locked = true;
-    et_evaluation evaluation = { .model_dir = args->model_dir, .experiment = &experiment };
-    if (!status)
-        status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),
-                                           error);
-    if (!status)
-        status = take_own_rows(&args->how, &evaluation, args->quiet, arena, error);
+        status = et_session_tell_directory(run, et_evaluation_open(&evaluation, error), error);
+        if (!status)
+            status = take_own_rows(&args->how, &evaluation, args->quiet, arena, error);
+    }
     et_evaluation_close(&evaluation);
     return status ? et_fail_while(error, status,
                                   "explain: no FILE is given, so it reads the run's own rows")
@@ -470,10 +469,9 @@ int et_cmd_explain(const et_call *call, et_error *error)
     et_explain *e = NULL;
     et_strings names;
     struct stat about;
-    int status = check(args, error);
-    if (!status)
-        status = et_ranks_refuse(call, "it already uses all cores of a machine", error);
-    if (!status) {
+    int status;
+    if (!(status = check(args, error)) &&
+        !(status = et_ranks_refuse(call, "it already uses all cores of a machine", error))) {
         et_outputs outputs = { .program = call->program };
         et_outputs_read_input(&outputs, args->how.rows.path);
         et_outputs_read_model(&outputs, args->model_dir, args->predictor.checkpoint);

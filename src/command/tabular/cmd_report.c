@@ -778,14 +778,9 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     page_begin(&r->page, evaluation->model_dir);
     add_run(r, evaluation);
     add_data(r, task);
-    int status = add_scores(r, logs, error);
-    if (!status)
-        status = add_candidates(r, error);
-    if (!status)
-        status = add_importance(r, evaluation, error);
-    if (!status)
-        status = add_columns(r, task, error);
-    if (!status)
+    int status;
+    if (!(status = add_scores(r, logs, error)) && !(status = add_candidates(r, error)) &&
+        !(status = add_importance(r, evaluation, error)) && !(status = add_columns(r, task, error)))
         status = add_history(r, error);
     add_warnings(r);
     add_use(r);

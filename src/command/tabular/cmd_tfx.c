@@ -87,10 +87,7 @@ static int run_distributed(const char **argv, et_error *error)
     program p = { argv, folder };
     const et_local_cluster setup = { .own_ports = true, .self = &p, .be = be };
     et_keys keys[ET_JOB_ROLES];
-    status = et_keys_make(keys, error);
-    if (!status)
-        status = et_keys_write(keys, folder, error);
-    if (!status)
+    if (!(status = et_keys_make(keys, error)) && !(status = et_keys_write(keys, folder, error)))
         status = et_local_cluster_run(&setup, error);
     if (getpid() == self)
         et_scratch_close(folder);
@@ -289,10 +286,9 @@ int et_cmd_scaffold(const et_call *call, et_error *error)
                        args->name, NAME_MAX_LENGTH);
     project p = project_of(args);
     const et_path directory = et_path_of(args->directory, args->name);
-    int status = check_empty(directory.text, error);
-    if (!status)
-        status = et_directory_write(directory.text, p.names, p.count, write_file, &p, error);
-    if (!status)
+    int status;
+    if (!(status = check_empty(directory.text, error)) &&
+        !(status = et_directory_write(directory.text, p.names, p.count, write_file, &p, error)))
         et_print(stdout,
                  "%s: CMakeLists.txt, README.md, main.c\n"
                  "    cmake -S %s -B %s/build && cmake --build %s/build\n",

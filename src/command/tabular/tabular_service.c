@@ -210,20 +210,17 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     all->service.ET_CLASS = &et_tabular_service;
     pthread_mutex_init(&all->lock, NULL);
     all->items_max = options->items_max;
-    int status = et_predictor_open(&all->predictor, model_dir, &o, error);
-    if (!status)
-        status = open_lines(all, options, error);
-    if (!status) {
+    int status;
+    if (!(status = et_predictor_open(&all->predictor, model_dir, &o, error)) &&
+        !(status = open_lines(all, options, error))) {
         size_t origins = (size_t)all->predictor->batch_size;
         all->origin = et_alloc_zero(origins, sizeof *all->origin);
         if (!all->origin)
             status = et_alloc_failed(error, origins * sizeof *all->origin, "a service");
     }
     const et_table_model *model = status ? NULL : all->predictor->model;
-    if (!status)
-        status =
-            et_unknown_values_open(&all->request, model->encoder, model->texts.metadata, error);
-    if (!status)
+    if (!status && !(status = et_unknown_values_open(&all->request, model->encoder,
+                                                     model->texts.metadata, error)))
         status = et_unknown_values_open(&all->unseen, model->encoder, model->texts.metadata, error);
     if (status)
         close_service(&all->service);
@@ -414,10 +411,9 @@ static int read_json(const predictions *all, et_service_request *request, asked 
 {
     static const char *const keys[] = { "rows", "unknown", NULL };
     const et_value *rows = et_value_get(request->json, "rows");
-    int status = check_no_row(all, request->json, error);
-    if (!status)
-        status = et_service_keys(request, keys, error);
-    if (!status)
+    int status;
+    if (!(status = check_no_row(all, request->json, error)) &&
+        !(status = et_service_keys(request, keys, error)))
         status = read_tells(request, what, error);
     if (status)
         return status;
@@ -454,14 +450,12 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
     what->line = et_arena_array(request->arena, count + 1, sizeof *what->line);
     if (!what->line)
         return et_alloc_failed(error, count * sizeof *what->line, "rows");
-    int status = make_cells(all, request, what, count + 1, error);
-    if (!status)
-        status =
-            et_csv_open_text(&options.reader, text, request->length, body, &options.csv, error);
-    if (!status)
-        status = et_rows_open_csv(&rows, et_encoder_row_layout(encoder_of(all)),
-                                  &(et_strings){ &body, 1 }, &options, error);
-    if (!status) {
+    int status;
+    if (!(status = make_cells(all, request, what, count + 1, error)) &&
+        !(status = et_csv_open_text(&options.reader, text, request->length, body, &options.csv,
+                                    error)) &&
+        !(status = et_rows_open_csv(&rows, et_encoder_row_layout(encoder_of(all)),
+                                    &(et_strings){ &body, 1 }, &options, error))) {
         const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
         et_row row;
         while (!status && request->items <= all->items_max && !et_service_ended(request)) {

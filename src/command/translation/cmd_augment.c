@@ -188,10 +188,8 @@ static int read_data(augmentation *a, et_error *error)
     uint64_t length;
     if (data->count == 1)
         return et_text_checksum(&a->checksum, &length, data->items[0], error);
-    status = et_checksum_stream_open(&stream, error);
-    if (!status)
-        status = et_text_checksum_files(stream, data, error);
-    if (!status)
+    if (!(status = et_checksum_stream_open(&stream, error)) &&
+        !(status = et_text_checksum_files(stream, data, error)))
         a->checksum = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return status;
@@ -428,13 +426,11 @@ static int write_outputs(augmentation *a, et_error *error)
 {
     et_strbuf counts = ET_STRBUF_INIT;
     filter f = { .augmentation = a, .input = { .fd = -1 }, .lines = ET_LINES_INIT };
-    int status = et_line_reader_open_texts(&f.input, &a->args->data, a->name, error);
-    if (!status)
-        status = et_packed_writer_open(&f.synthetic, a->synthetic,
-                                       et_path_ends(a->synthetic, ".gz"), error);
-    if (!status)
-        status = et_packed_writer_open(&f.kept, a->kept, et_path_ends(a->kept, ".gz"), error);
-    if (!status)
+    int status;
+    if (!(status = et_line_reader_open_texts(&f.input, &a->args->data, a->name, error)) &&
+        !(status = et_packed_writer_open(&f.synthetic, a->synthetic,
+                                         et_path_ends(a->synthetic, ".gz"), error)) &&
+        !(status = et_packed_writer_open(&f.kept, a->kept, et_path_ends(a->kept, ".gz"), error)))
         status = et_augment_journal_read(&a->journal, filter_line, &f, error);
     print_counts(&f, &counts);
     if (!status && !f.counts[KEPT])
@@ -469,17 +465,14 @@ static int write_outputs(augmentation *a, et_error *error)
 static int augment(augmentation *a, et_error *error)
 {
     et_translating *work = &a->args->work;
-    int status = read_data(a, error);
-    if (!status)
-        status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
-    if (!status)
-        status = open_journal(a, error);
-    if (!status)
+    int status;
+    if (!(status = read_data(a, error)) &&
+        !(status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error)) &&
+        !(status = open_journal(a, error))) {
         et_signals_catch_stops();
-    if (!status)
-        status = translate(a, error);
-    if (!status)
-        status = write_outputs(a, error);
+        if (!(status = translate(a, error)))
+            status = write_outputs(a, error);
+    }
     et_augment_journal_close(&a->journal);
     return et_translating_close(work, status, error);
 }
@@ -491,13 +484,11 @@ int et_cmd_augment(const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_translating_take_options(&a.args->work);
     et_translating_take_decoding(&a.args->work);
-    int status = et_ranks_refuse(
-        call, "split the data into several files, and run one command for each", error);
-    if (!status)
-        status = et_translating_check_decoding(&a.args->work, error);
-    if (!status)
-        status = name_outputs(&a, &arena, error);
-    if (!status) {
+    int status;
+    if (!(status = et_ranks_refuse(
+              call, "split the data into several files, and run one command for each", error)) &&
+        !(status = et_translating_check_decoding(&a.args->work, error)) &&
+        !(status = name_outputs(&a, &arena, error))) {
         et_outputs outputs = { .program = call->program };
         for (size_t i = 0; i < a.args->data.count; i++)
             et_outputs_read(&outputs, a.args->data.items[i]);

@@ -95,10 +95,8 @@ int et_cmd_import(const et_call *call, et_error *error)
         status = et_import_open(&from, args->folder, error);
     if (status)
         return status;
-    status = name_languages(from, args->languages, error);
-    if (!status)
-        status = et_import_write(from, args->output, error);
-    if (!status)
+    if (!(status = name_languages(from, args->languages, error)) &&
+        !(status = et_import_write(from, args->output, error)))
         say(args, from);
     et_import_close(from);
     return status;

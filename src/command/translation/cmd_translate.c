@@ -113,10 +113,9 @@ int et_attention_plot(const char *run, const char *line, const char *path, et_er
     const et_translator_options options = { .decoding = &decoding };
     et_translator *translator;
     et_hypotheses *found = NULL;
-    int status = et_translator_open(&translator, run, &options, error);
-    if (!status)
-        status = et_translator_search(translator, &line, 1, &found, error);
-    if (!status)
+    int status;
+    if (!(status = et_translator_open(&translator, run, &options, error)) &&
+        !(status = et_translator_search(translator, &line, 1, &found, error)))
         status = draw_attention(path, line, et_hypotheses_at(found, 0, 0), error);
     et_hypotheses_free(found);
     et_translator_close(translator);
@@ -628,7 +627,8 @@ int et_cmd_translate(const et_call *call, et_error *error)
     if (args->alignments || args->attention)
         decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
     const char **const files[] = { &args->input };
-    int status = et_ensemble_runs_take(&args->work.ensemble, &args->ensemble, files, 1,
+    et_ensemble_runs *runs = &args->work.ensemble;
+    int status = et_ensemble_runs_take(runs, &args->ensemble, files, 1,
                                        args->work.options.checkpoint, args->work.task.name, error);
     if (!status) {
         /* As given, or by the ending of the input's name. */
@@ -639,19 +639,14 @@ int et_cmd_translate(const et_call *call, et_error *error)
             fprintf(stderr, "format       %s, by the name of %s\n", formats[args->format + 1],
                     args->input);
     }
-    if (!status)
-        status = check(args, error);
-    if (!status)
-        status = et_runs_check_kinds(call->program, args->work.model_dir,
-                                     args->work.ensemble.others, args->work.ensemble.count, error);
-    if (!status) {
-        status = et_translating_join(&args->work, error);
-        if (!status)
-            status = check_outputs(args, call, error);
-        if (!status)
+    if (!status && !(status = check(args, error)) &&
+        !(status = et_runs_check_kinds(call->program, args->work.model_dir, runs->others,
+                                       runs->count, error))) {
+        if (!(status = et_translating_join(&args->work, error)) &&
+            !(status = check_outputs(args, call, error)))
             status = translate(args, error);
         status = et_ranks_leave(args->work.options.comm, call->program, status, error);
     }
-    et_ensemble_runs_release(&args->work.ensemble);
+    et_ensemble_runs_release(runs);
     return status;
 }

@@ -658,16 +658,11 @@ int et_libre_open(et_libre **out, const et_libre_models *models, const et_servic
         return status ? status : et_alloc_failed(error, sizeof *r, "a request");
     r->models = models;
     const char *source, *target;
-    status = read_text(request->json, "source", &source, error);
-    if (!status)
-        status = read_text(request->json, "target", &target, error);
-    if (!status)
-        status = et_libre_models_find(models, source, target, &r->route, &r->detected, error);
-    if (!status)
-        status = read_alternatives(r, request->json, error);
-    if (!status)
-        status = read_format(r, request->json, error);
-    if (!status)
+    if (!(status = read_text(request->json, "source", &source, error)) &&
+        !(status = read_text(request->json, "target", &target, error)) &&
+        !(status = et_libre_models_find(models, source, target, &r->route, &r->detected, error)) &&
+        !(status = read_alternatives(r, request->json, error)) &&
+        !(status = read_format(r, request->json, error)))
         status = open_texts(r, q, error);
     if (status)
         et_libre_close(r);

@@ -63,11 +63,10 @@ static int read_pair(run *r, et_error *error)
     et_artifact artifact = { .name = NULL };
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment = { .kind = NULL };
-    int status = et_import_open_artifact(&artifact, r->dir, error);
-    if (!status)
-        status = et_experiment_open_artifact(&experiment, &et_translation_program, &artifact,
-                                             &arena, error);
-    if (!status) {
+    int status;
+    if (!(status = et_import_open_artifact(&artifact, r->dir, error)) &&
+        !(status = et_experiment_open_artifact(&experiment, &et_translation_program, &artifact,
+                                               &arena, error))) {
         const et_translation_options *settings = experiment.task;
         const struct {
             const char *source, *target;
@@ -164,9 +163,7 @@ static int open_model(served_model *m, et_libre_languages *languages, const run 
             others[other_count++] = runs[i].dir;
     int status = et_ensemble_models_open(&m->others, others, other_count, &options, error);
     options.decoding = &decoding;
-    if (!status)
-        status = et_translator_open(&m->usual, runs->dir, &options, error);
-    if (!status)
+    if (!status && !(status = et_translator_open(&m->usual, runs->dir, &options, error)))
         status = open_languages(m, languages, runs->pair, o, error);
     if (status)
         return status;
@@ -468,10 +465,9 @@ static int read_own(const translations *all, et_service_request *request, asked 
     if (!status)
         status = find_route(all, request, to, error);
     const size_t last = status ? 0 : to->route.models[to->route.count - 1];
-    if (!status)
-        status = et_service_number(request, "beam_size", 1, all->models.items[last].beam_max,
-                                   all->models.items[last].beam, &beam, error);
-    if (!status)
+    if (!status &&
+        !(status = et_service_number(request, "beam_size", 1, all->models.items[last].beam_max,
+                                     all->models.items[last].beam, &beam, error)))
         status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error);
     if (!status && results > beam)
         status =

@@ -218,10 +218,9 @@ int et_cmd_serve(const et_call *call, et_error *error)
     if (!status)
         status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
-    if (!status)
-        status = et_ensemble_runs_take(&args->others, &args->ensemble, NULL, 0,
-                                       args->service.checkpoint, args->task.name, error);
-    if (!status)
+    if (!status &&
+        !(status = et_ensemble_runs_take(&args->others, &args->ensemble, NULL, 0,
+                                         args->service.checkpoint, args->task.name, error)))
         status = et_runs_check_kinds(call->program, args->model_dir, args->others.others,
                                      args->others.count, error);
     args->service.others = args->others.others;

@@ -748,9 +748,7 @@ static int watch(const watch_options *args, const et_call *call, et_error *error
                                   .body_max = BODY_MAX,
                                   .connections_max = CONNECTIONS,
                                   .seconds_max = TRANSFER };
-    if (!status)
-        status = et_http_open(&http, &web.listener, &how, error);
-    if (!status) {
+    if (!status && !(status = et_http_open(&http, &web.listener, &how, error))) {
         et_signals_catch_stops_of_server("");
         /* The token follows #; browsers do not send that part. */
         char page[ET_TOKEN_MAX + 16] = "";

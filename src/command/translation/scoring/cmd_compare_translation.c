@@ -196,9 +196,7 @@ static int score_all(comparison *c, et_error *error)
     int status = c->sentences ? ET_OK
                               : et_alloc_failed(error, c->references.count * sizeof *c->sentences,
                                                 "scores of sentences");
-    if (!status)
-        status = kinds[kind_of(c)].make(&corpus, false, error);
-    if (!status)
+    if (!status && !(status = kinds[kind_of(c)].make(&corpus, false, error)))
         status = kinds[kind_of(c)].make(&alone, true, error);
     for (int i = 0; i < SIDES && !status; i++)
         status = score_side(c, i, corpus, alone, error);
@@ -332,9 +330,7 @@ static int compare(compare_options *args, et_error *error)
     for (int i = 0; i < SIDES && !status; i++)
         if (et_word_is_run(c.words[i]))
             status = translate(&c, i, error);
-    if (!status)
-        status = score_all(&c, error);
-    if (!status)
+    if (!status && !(status = score_all(&c, error)))
         status = args->runs.json ? print_json(&c, error) : print_text(&c, error);
     for (int i = 0; i < SIDES; i++) {
         et_translator_free_results(c.results[i], c.sources.count);

@@ -206,10 +206,9 @@ static int evaluate_files(evaluate_options *args, const et_program *program, et_
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
     args->results = args->json ? et_value_dict(&arena) : NULL;
-    int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
-    if (!status)
-        status =
-            et_parallel_read(&args->text, &sources, &references, args->work.options.comm, error);
+    int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores")
+                                              : et_parallel_read(&args->text, &sources, &references,
+                                                                 args->work.options.comm, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
     if (!status && !args->work.helps)
@@ -293,16 +292,13 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     et_translating_take_options(&args->work);
     et_translating *work = &args->work;
     const char **const files[] = { &args->text.source, &args->text.reference };
-    int status = et_ensemble_runs_take(&work->ensemble, &args->ensemble, files, 2,
-                                       work->options.checkpoint, work->task.name, error);
-    if (!status)
-        status = et_runs_check_kinds(call->program, work->model_dir, work->ensemble.others,
-                                     work->ensemble.count, error);
-    if (!status)
-        status = et_parallel_take(&args->text, "evaluate", error);
-    if (!status)
-        status = check(args, call->program, error);
-    if (!status)
+    int status;
+    if (!(status = et_ensemble_runs_take(&work->ensemble, &args->ensemble, files, 2,
+                                         work->options.checkpoint, work->task.name, error)) &&
+        !(status = et_runs_check_kinds(call->program, work->model_dir, work->ensemble.others,
+                                       work->ensemble.count, error)) &&
+        !(status = et_parallel_take(&args->text, "evaluate", error)) &&
+        !(status = check(args, call->program, error)))
         status = (args->text.source ? evaluate_together : evaluate_own)(args, call, error);
     et_ensemble_runs_release(&args->work.ensemble);
     return status;

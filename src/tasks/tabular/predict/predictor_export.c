@@ -168,9 +168,8 @@ static int put_columns(void *payload, et_onnx *to, const char *const *names, con
                              "the model reads %s, which is not a feature: use --inputs encoded",
                              names[i]);
     }
-    if (!status)
-        status = et_encoder_onnx_add(&how, to, fields, count, values, &w->refused, error);
-    if (!status)
+    if (!status &&
+        !(status = et_encoder_onnx_add(&how, to, fields, count, values, &w->refused, error)))
         status = note_names(w->p, to, error);
     et_free(fields);
     return status;
