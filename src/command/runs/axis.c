@@ -181,6 +181,16 @@ et_format et_axis_label(const et_axis *a, int tick)
     return label;
 }
 
+int et_axis_label_length(const et_axis *a)
+{
+    int most = 0;
+    for (int i = 0; i < a->count; i++) {
+        const int length = (int)strlen(et_axis_label(a, i).text);
+        most = length > most ? length : most;
+    }
+    return most;
+}
+
 /* ---- a chart's ---- */
 
 static void widen(double *low, double *high, double value)

@@ -27,6 +27,8 @@ double et_axis_position(const et_axis *axis, double value);
 
 /* No two ticks of an axis have equal labels. */
 et_format et_axis_label(const et_axis *axis, int tick);
+/* Characters of the longest label. */
+int et_axis_label_length(const et_axis *axis);
 
 /* Both axes of a chart. ET_EDATA: no point of it can be drawn. */
 int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, int y_ticks,

@@ -230,13 +230,7 @@ static int lay_out(canvas *c, et_error *error)
     int status = et_chart_axes(&c->x, &c->y, c->chart, x_ticks, y_ticks, error);
     if (status)
         return status;
-    /* Columns of the widest label. */
-    int most = 0;
-    for (int i = 0; i < c->y.count; i++) {
-        int length = (int)strlen(et_axis_label(&c->y, i).text);
-        most = length > most ? length : most;
-    }
-    c->margin = most + 1;
+    c->margin = et_axis_label_length(&c->y) + 1;
     c->columns = style->width - c->margin - 2;
     c->columns = c->columns < 8 ? 8 : c->columns;
     c->rows = style->height;

@@ -46,6 +46,14 @@ static void append_pixel(et_strbuf *out, double pixel)
         et_strbuf_printf(out, "%ld", tenths / 10);
 }
 
+static void append_point(et_strbuf *out, const char *letter, double x, double y)
+{
+    et_strbuf_append(out, letter);
+    append_pixel(out, x);
+    et_strbuf_append_char(out, ' ');
+    append_pixel(out, y);
+}
+
 static void append_attribute(et_strbuf *out, const char *name, double pixel)
 {
     et_strbuf_printf(out, " %s=\"", name);
@@ -131,10 +139,8 @@ static void append_axes(picture *p)
         append_text(p->out, "", x, p->bottom + 16, " text-anchor=\"middle\"",
                     et_axis_label(&p->x, i).text);
     }
-    et_strbuf_append(p->out, "<path class=\"frame\" d=\"M");
-    append_pixel(p->out, p->left);
-    et_strbuf_append_char(p->out, ' ');
-    append_pixel(p->out, p->top);
+    et_strbuf_append(p->out, "<path class=\"frame\" d=\"");
+    append_point(p->out, "M", p->left, p->top);
     et_strbuf_append(p->out, "V");
     append_pixel(p->out, p->bottom);
     et_strbuf_append(p->out, "H");
@@ -155,85 +161,59 @@ typedef struct column {
     bool any, more; /* there is a point, there are others */
 } column;
 
-static void append_point(picture *p, bool *open, double x, double y)
-{
-    et_strbuf_append(p->out, *open ? "L" : "M");
-    append_pixel(p->out, x);
-    et_strbuf_append_char(p->out, ' ');
-    append_pixel(p->out, y);
-    *open = true;
-}
-
-static void end_column(picture *p, bool *open, column *c)
+static void end_column(picture *p, column *c)
 {
     if (c->any && c->more) {
-        append_point(p, open, c->x, c->low_first ? c->low : c->high);
-        append_point(p, open, c->x, c->low_first ? c->high : c->low);
-        append_point(p, open, c->x, c->last);
+        append_point(p->out, "L", c->x, c->low_first ? c->low : c->high);
+        append_point(p->out, "L", c->x, c->low_first ? c->high : c->low);
+        append_point(p->out, "L", c->x, c->last);
     }
     c->any = c->more = false;
 }
 
-static void take_point(picture *p, bool *open, column *c, double x, double y)
-{
-    if (c->any && lround(x) == c->pixel) {
-        c->low_first = y > c->high ? true : y < c->low ? false : c->low_first;
-        c->low = fmin(c->low, y);
-        c->high = fmax(c->high, y);
-        c->last = y;
-        c->x = x;
-        c->more = true;
-        return;
-    }
-    end_column(p, open, c);
-    append_point(p, open, x, y);
-    *c = (column){ lround(x), x, y, y, y, false, true, false };
-}
-
-static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
+/* Whether point i of a curve is within the frame, and where. */
+static bool position(const picture *p, const et_chart_curve *curve, size_t i, double *x, double *y)
 {
     et_assert(i < curve->count);
-    return !isnan(et_axis_position(&p->x, curve->x[i])) &&
-           !isnan(et_axis_position(&p->y, curve->y[i]));
+    *x = p->left + et_axis_position(&p->x, curve->x[i]) * (p->right - p->left);
+    *y = p->bottom - et_axis_position(&p->y, curve->y[i]) * (p->bottom - p->top);
+    return !isnan(*x) && !isnan(*y);
 }
 
-/* Each is a line of no length, whose round ends make it a dot. */
-static void append_dots(picture *p, const et_chart_curve *curve)
+/* Draws every point if there are few. A dot and a single point are lines of no length, whose round
+ * ends make them dots. */
+static void append_path(picture *p, const et_chart_curve *curve, bool dots)
 {
-    for (size_t i = 0; i < curve->count; i++) {
-        bool open = false;
-        if (!is_drawn(p, curve, i))
-            continue;
-        append_point(p, &open,
-                     p->left + et_axis_position(&p->x, curve->x[i]) * (p->right - p->left),
-                     p->bottom - et_axis_position(&p->y, curve->y[i]) * (p->bottom - p->top));
-        et_strbuf_append(p->out, "h0");
-    }
-}
-
-/* Draws every point if there are few. */
-static void append_path(picture *p, const et_chart_curve *curve)
-{
-    bool open = false, thin = curve->count > 2 * (size_t)(p->right - p->left);
+    const bool thin = !dots && curve->count > 2 * (size_t)(p->right - p->left);
+    bool open = false;
     column c = { .any = false };
     for (size_t i = 0; i < curve->count; i++) {
-        if (!is_drawn(p, curve, i)) {
-            end_column(p, &open, &c);
+        double x, y, next_x, next_y;
+        if (!position(p, curve, i, &x, &y)) {
+            end_column(p, &c);
             open = false;
             continue;
         }
-        double px = et_axis_position(&p->x, curve->x[i]), py = et_axis_position(&p->y, curve->y[i]);
-        double x = p->left + px * (p->right - p->left), y = p->bottom - py * (p->bottom - p->top);
-        /* A single point is drawn as a line of no length; round line ends make it a dot. */
-        bool alone = !open && (i + 1 == curve->count || !is_drawn(p, curve, i + 1));
-        if (thin)
-            take_point(p, &open, &c, x, y);
-        else
-            append_point(p, &open, x, y);
+        const bool alone =
+            dots ||
+            (!open && (i + 1 == curve->count || !position(p, curve, i + 1, &next_x, &next_y)));
+        if (thin && c.any && lround(x) == c.pixel) {
+            c.low_first = y > c.high ? true : y < c.low ? false : c.low_first;
+            c.low = fmin(c.low, y);
+            c.high = fmax(c.high, y);
+            c.last = y;
+            c.x = x;
+            c.more = true;
+        } else {
+            end_column(p, &c);
+            append_point(p->out, open && !dots ? "L" : "M", x, y);
+            c = (column){ lround(x), x, y, y, y, false, thin, false };
+        }
+        open = true;
         if (alone)
             et_strbuf_append(p->out, "h0");
     }
-    end_column(p, &open, &c);
+    end_column(p, &c);
 }
 
 static void append_stroke(picture *p, size_t curve)
@@ -260,10 +240,8 @@ static void append_legend(picture *p)
         const bool dots = i < p->chart->dots;
         et_strbuf_printf(p->out, "<path class=\"curve%s\"", dots ? " dots" : "");
         append_stroke(p, i);
-        et_strbuf_append(p->out, " d=\"M");
-        append_pixel(p->out, dots ? x + 10 : x);
-        et_strbuf_append_char(p->out, ' ');
-        append_pixel(p->out, y - 4);
+        et_strbuf_append(p->out, " d=\"");
+        append_point(p->out, "M", dots ? x + 10 : x, y - 4);
         et_strbuf_append(p->out, dots ? "h0\"/>\n" : "h20\"/>\n");
         append_text(p->out, "", x + 26, y, "", name);
     }
@@ -279,13 +257,7 @@ static void append_legend(picture *p)
 static void lay_out(picture *p)
 {
     const et_chart *chart = p->chart;
-    /* The frame begins to the right of the labels. */
-    size_t widest = 0;
-    for (int i = 0; i < p->y.count; i++) {
-        const size_t length = strlen(et_axis_label(&p->y, i).text);
-        widest = length > widest ? length : widest;
-    }
-    p->left = 14 + LETTER * (double)widest;
+    p->left = 14 + LETTER * (double)et_axis_label_length(&p->y);
     p->right = p->width - 16;
     p->top = (chart->title ? 34 : 14) + (chart->y_label ? 16 : 0);
     /* Pixels of the widest name, with its mark. */
@@ -324,13 +296,11 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
     append_axes(&p);
     for (size_t i = 0; i < p.chart->count; i++) {
         const et_chart_curve *curve = &p.chart->curves[i];
-        et_strbuf_printf(p.out, "<path class=\"curve%s\"", i < p.chart->dots ? " dots" : "");
+        const bool dots = i < p.chart->dots;
+        et_strbuf_printf(p.out, "<path class=\"curve%s\"", dots ? " dots" : "");
         append_stroke(&p, i);
         et_strbuf_append(p.out, " d=\"");
-        if (i < p.chart->dots)
-            append_dots(&p, curve);
-        else
-            append_path(&p, curve);
+        append_path(&p, curve, dots);
         et_strbuf_append(p.out, "\">");
         append_title(out, curve->name, "");
         et_strbuf_append(p.out, "</path>\n");
