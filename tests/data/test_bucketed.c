@@ -11,7 +11,7 @@
 
 #include <etude/flows.h>
 
-#include "data/batches/bucketed.h"
+#include "data/batches/source.h"
 #include "data/pairs_fixture.h"
 
 /* ---- bounds ---- */

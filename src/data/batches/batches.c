@@ -19,7 +19,11 @@
  *       loaded_pool in it;
  *   (3) the following batches depend only on the fingerprint and the position. Restoring a
  *       position makes its epoch and pool again; no earlier batch is replayed;
- *   (4) nothing is allocated after open. */
+ *   (4) nothing is allocated after open.
+ *
+ * With buckets an epoch is one pool, in the order of the samples, and batches come as their buckets
+ * fill up. taken has the samples that wait, a part for each bucket. */
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/data.h>
@@ -45,6 +49,16 @@
 /* Samples: a smaller pool would sort too few of a kind together. */
 #define POOL_MIN 4096
 
+/* The same with buckets; and samples whose sizes are requested at a time. */
+#define BUCKETED_VERSION 1
+#define BLOCK            512
+
+typedef struct bucket {
+    et_bucket is;
+    int64_t first;   /* its part of taken, rows long */
+    int64_t waiting; /* samples in it */
+} bucket;
+
 typedef struct batches {
     et_source source;
     et_samples *samples; /* owned */
@@ -61,9 +75,11 @@ typedef struct batches {
     uint32_t *sorted;      /* [pool_size]: places in taken, as batches take them */
     uint32_t *which;       /* [pool_size]: the samples at those places */
     uint32_t *starts;      /* [pool_size + 1]: batch b takes which[starts[b]..starts[b+1]) */
-    uint32_t *batch_order; /* [pool_size]: in which order batches are given */
+    uint32_t *batch_order; /* [pool_size]: in which order batches are given; NULL: as they are */
     int64_t batches;       /* in the loaded pool */
     int64_t loaded_epoch, loaded_pool; /* what order, and sorted, are for; -1: nothing */
+    bucket *buckets;                   /* [bucket_count]; NULL: pools are sorted */
+    int bucket_count;
 } batches;
 
 /* Each use and epoch has its own random stream: drawing more numbers for one does not change
@@ -92,7 +108,8 @@ static void load_epoch(batches *self)
     if (self->loaded_epoch == self->epoch)
         return;
     self->order =
-        et_random_order_of(random_for(self, "pairs/order"), (uint32_t)self->samples->count);
+        et_random_order_of(random_for(self, self->buckets ? "bucketed/order" : "pairs/order"),
+                           (uint32_t)self->samples->count);
     self->loaded_epoch = self->epoch;
     self->loaded_pool = -1; /* the pools of another epoch hold other samples */
 }
@@ -164,18 +181,70 @@ static void order_batches(batches *self)
             self->batch_order[i] = i;
 }
 
+static uint32_t number_at(const batches *self, int64_t at)
+{
+    return self->options.shuffle ? et_random_order_at(&self->order, (uint32_t)at) : (uint32_t)at;
+}
+
+static void give_batch(batches *self, bucket *from)
+{
+    const uint32_t used = self->starts[self->batches];
+    memcpy(self->which + used, self->taken + from->first,
+           (size_t)from->waiting * sizeof *self->which);
+    self->starts[++self->batches] = used + (uint32_t)from->waiting;
+    from->waiting = 0;
+}
+
+/* The pass as a list of batches, by going through the samples once. */
+static void fill_buckets(batches *self)
+{
+    uint32_t block[BLOCK];
+    int32_t size[ET_LAYOUT_KINDS][BLOCK];
+    int32_t *sizes[ET_LAYOUT_KINDS];
+    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
+        sizes[k] = size[k];
+    self->batches = 0;
+    self->starts[0] = 0;
+    for (int64_t at = 0; at < self->samples->count;) {
+        int64_t some = 0;
+        for (; some < BLOCK && at < self->samples->count; at++)
+            block[some++] = number_at(self, at);
+        self->samples->class->sizes(self->samples, (et_pick){ block, some, self->epoch }, sizes);
+        for (int64_t i = 0; i < some; i++) {
+            int64_t length = 0;
+            for (int k = 1; k < self->source.layout.kinds; k++)
+                length = size[k][i] > length ? size[k][i] : length;
+            bucket *to = self->buckets;
+            while (length > to->is.longest)
+                to++;
+            et_assert(to < self->buckets + self->bucket_count);
+            self->taken[to->first + to->waiting++] = block[i];
+            if (to->waiting == to->is.rows)
+                give_batch(self, to);
+        }
+    }
+    for (int b = 0; b < self->bucket_count; b++)
+        if (self->buckets[b].waiting)
+            give_batch(self, &self->buckets[b]);
+    et_assert_equal(self->starts[self->batches], self->samples->count);
+}
+
 /* Loads the position's pool unless it is loaded. Called before every batch. */
 static void load_pool(batches *self)
 {
     load_epoch(self);
     if (self->loaded_pool == self->pool)
         return;
+    self->loaded_pool = self->pool;
+    if (self->buckets) {
+        fill_buckets(self);
+        return;
+    }
     int64_t begin = pool_begin(self, self->pool);
     int64_t count = pool_begin(self, self->pool + 1) - begin;
     et_assert(count > 0 && count <= self->pool_size);
     for (int64_t i = 0; i < count; i++) {
-        uint32_t at = (uint32_t)(begin + i);
-        self->taken[i] = self->options.shuffle ? et_random_order_at(&self->order, at) : at;
+        self->taken[i] = number_at(self, begin + i);
         self->sorted[i] = (uint32_t)i;
     }
     if (has_sizes(self))
@@ -195,7 +264,6 @@ static void load_pool(batches *self)
     }
     cut_pool(self, count);
     order_batches(self);
-    self->loaded_pool = self->pool;
 }
 
 /* Advances the position: a full batch count carries to the pool, and pools to the epoch. The next
@@ -234,7 +302,8 @@ static int batches_next(et_source *source, et_batch *batch, et_error *error)
         et_batch_clear(batch);
         return ET_OK;
     }
-    uint32_t b = self->batch_order[self->batch], begin = self->starts[b];
+    const int64_t b = self->batch_order ? self->batch_order[self->batch] : self->batch;
+    const uint32_t begin = self->starts[b];
     et_pick pick = { self->which + begin, self->starts[b + 1] - begin, self->epoch };
     int status = et_samples_fill(self->samples, pick, batch, error);
     if (status)
@@ -247,7 +316,8 @@ static void batches_position(const et_source *source, et_position *position)
 {
     const batches *self = (const batches *)source;
     et_position_put(position, "epoch", self->epoch);
-    et_position_put(position, "pool", self->pool);
+    if (!self->buckets)
+        et_position_put(position, "pool", self->pool);
     et_position_put(position, "batch", self->batch);
     et_position_put(position, "fingerprint", self->fingerprint);
 }
@@ -271,10 +341,13 @@ static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batc
     self->epoch = before.epoch;
     self->pool = before.pool;
     self->batch = before.batch;
+    char pool_text[40] = "";
+    if (!self->buckets)
+        snprintf(pool_text, sizeof pool_text, "pool %lld, ", (long long)pool);
     return et_fail(error, ET_EDATA,
-                   "the saved position (epoch %lld, pool %lld, batch %lld) is not in the data: its "
-                   "file is damaged",
-                   (long long)epoch, (long long)pool, (long long)batch);
+                   "the saved position (epoch %lld, %sbatch %lld) is not in the data: its file is "
+                   "damaged",
+                   (long long)epoch, pool_text, (long long)batch);
 }
 
 static int batches_seek(et_source *source, const et_position *position, et_error *error)
@@ -284,7 +357,7 @@ static int batches_seek(et_source *source, const et_position *position, et_error
     int status;
     if ((status = et_position_check(position, self->fingerprint, error)) ||
         (status = et_position_get(position, "epoch", &epoch, error)) ||
-        (status = et_position_get(position, "pool", &pool, error)) ||
+        (!self->buckets && (status = et_position_get(position, "pool", &pool, error))) ||
         (status = et_position_get(position, "batch", &batch, error)))
         return status;
     return try_position(self, epoch, pool, batch, error);
@@ -530,6 +603,100 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
     if (status) {
         release(self);
         return status;
+    }
+    *out = &self->source;
+    return ET_OK;
+}
+
+/* ---- with buckets ---- */
+
+int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale)
+{
+    int count = 0;
+    for (int64_t bound = first;; count++) {
+        const bool last = bound >= longest;
+        const int64_t end = last ? longest + 1 : bound;
+        if (count >= ET_BUCKETS_MAX)
+            return -1;
+        buckets[count] = (et_bucket){ end - 1, budget / end };
+        if (last)
+            return count + 1;
+        const int64_t scaled = (int64_t)((double)bound * scale);
+        bound = scaled > bound + 1 ? scaled : bound + 1;
+    }
+}
+
+int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget)
+{
+    return et_buckets_of(buckets, longest, budget, 8, 1.1);
+}
+
+static int check_buckets(const et_samples *samples, const et_bucketed_options *o, et_error *error)
+{
+    int64_t longest = 0;
+    et_assert(samples->layout.kinds > 1 && o->count >= 1);
+    for (int k = 1; k < samples->layout.kinds; k++)
+        longest = samples->largest[k] > longest ? samples->largest[k] : longest;
+    for (int i = 0; i < o->count; i++) {
+        const et_bucket *b = &o->buckets[i];
+        if (b->rows < 1)
+            return et_fail(error, ET_ECONFIG,
+                           "the token budget of a batch is too small for samples of up to %lld "
+                           "tokens: raise the budget",
+                           (long long)b->longest);
+        if (b->longest > INT32_MAX / b->rows)
+            return et_fail(error, ET_ECONFIG,
+                           "a batch of %lld samples of up to %lld tokens: both must be at least 1",
+                           (long long)b->rows, (long long)b->longest);
+    }
+    if (longest > o->buckets[o->count - 1].longest)
+        return et_fail(error, ET_ECONFIG, "a sample of %lld tokens: batches allow at most %lld",
+                       (long long)longest, (long long)o->buckets[o->count - 1].longest);
+    return ET_OK;
+}
+
+int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *o,
+                     et_error *error)
+{
+    int status = check_buckets(samples, o, error);
+    batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "batches");
+    et_layout *layout = &self->source.layout;
+    et_arena *arena = &self->arena;
+    const size_t count = (size_t)samples->count;
+    int64_t waiting = 0;
+    self->source = (et_source){ .class = &batches_class, .layout = samples->layout };
+    self->samples = samples;
+    self->options =
+        (et_batches_options){ .seed = o->seed, .shuffle = o->shuffle, .repeat = o->repeat };
+    self->pools = 1;
+    self->loaded_epoch = self->loaded_pool = -1;
+    self->bucket_count = o->count;
+    self->buckets = et_arena_array(arena, (size_t)o->count, sizeof *self->buckets);
+    /* The largest batch of all. A bucket never holds more than there are samples. */
+    for (int i = 0; self->buckets && i < o->count; i++) {
+        et_bucket is = o->buckets[i];
+        if (is.rows > samples->count)
+            is.rows = samples->count;
+        self->buckets[i] = (bucket){ .is = is, .first = waiting };
+        waiting += is.rows;
+        if (is.rows > layout->capacity[0])
+            layout->capacity[0] = is.rows;
+        for (int k = 1; k < layout->kinds; k++)
+            if (is.rows * is.longest > layout->capacity[k])
+                layout->capacity[k] = is.rows * is.longest;
+    }
+    const uint64_t facts[] = { BUCKETED_VERSION, samples->fingerprint, o->seed,
+                               (uint64_t)o->shuffle | (uint64_t)o->repeat << 1,
+                               et_checksum(o->buckets, (size_t)o->count * sizeof *o->buckets) };
+    self->fingerprint = (int64_t)et_checksum(facts, sizeof facts);
+    self->taken = et_arena_array(arena, (size_t)waiting, sizeof *self->taken);
+    self->which = et_arena_array(arena, count, sizeof *self->which);
+    self->starts = et_arena_array(arena, count + 1, sizeof *self->starts);
+    if (arena->failed) {
+        release(self);
+        return et_alloc_failed(error, 2 * count * sizeof(uint32_t), "the order of data");
     }
     *out = &self->source;
     return ET_OK;

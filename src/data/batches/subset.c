@@ -14,6 +14,7 @@
 #include <etude/records.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
@@ -23,75 +24,119 @@
 #define CHUNK      256
 #define WEIGHT_MAX 1e100 /* sums of weights are finite */
 
-/* ---- take, shard, subset ---- */
+/* ---- samples of parts, by number ---- */
 
-typedef struct choice {
+typedef struct parted {
     et_samples samples;
-    et_samples *inner; /* owned */
-    uint32_t *which;   /* [count], owned; NULL: first + stride i */
-    uint32_t first, stride;
-} choice;
+    et_samples **parts; /* [count], owned once the samples are open */
+    int count;
+    et_arena arena; /* of parts and of the lists that run reads */
+    /* The samples of one part that pick has from `at` on, in the part's numbers: at least one, at
+     * most CHUNK. */
+    et_pick (*run)(const struct parted *self, et_pick pick, int64_t at, uint32_t which[CHUNK],
+                   et_samples **part);
+} parted;
 
-static uint32_t chosen_one(const choice *self, uint32_t n)
+static void parted_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
 {
-    return self->which ? self->which[n] : self->first + self->stride * n;
-}
-
-static int64_t chosen(const choice *self, et_pick pick, int64_t at, uint32_t which[CHUNK])
-{
-    int64_t count = pick.count - at < CHUNK ? pick.count - at : CHUNK;
-    for (int64_t i = 0; i < count; i++)
-        which[i] = chosen_one(self, pick.which[at + i]);
-    return count;
-}
-
-static void choice_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
-{
-    const choice *self = (const choice *)samples;
+    const parted *self = (const parted *)samples;
     uint32_t which[CHUNK];
     int32_t *at[ET_LAYOUT_KINDS] = { NULL };
-    for (int64_t done = 0, count; done < pick.count; done += count) {
-        count = chosen(self, pick, done, which);
+    et_samples *part;
+    for (int64_t done = 0; done < pick.count;) {
+        const et_pick run = self->run(self, pick, done, which, &part);
         for (int k = 1; k < samples->layout.kinds; k++)
             at[k] = sizes[k] + done;
-        self->inner->class->sizes(self->inner, (et_pick){ which, count, pick.epoch }, at);
+        part->class->sizes(part, run, at);
+        done += run.count;
     }
 }
 
-static int choice_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+static int parted_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
 {
-    choice *self = (choice *)samples;
+    const parted *self = (const parted *)samples;
     uint32_t which[CHUNK];
+    et_samples *part;
     int status = ET_OK;
-    for (int64_t done = 0, count; !status && done < pick.count; done += count) {
-        count = chosen(self, pick, done, which);
-        status = self->inner->class->fill(self->inner, (et_pick){ which, count, pick.epoch }, batch,
-                                          error);
+    for (int64_t done = 0; !status && done < pick.count;) {
+        const et_pick run = self->run(self, pick, done, which, &part);
+        status = part->class->fill(part, run, batch, error);
+        done += run.count;
     }
     return status;
 }
 
-static void choice_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+static void parted_describe(const et_samples *samples, uint32_t n, int kind, char *text,
                             size_t size)
 {
-    const choice *self = (const choice *)samples;
-    self->inner->class->describe(self->inner, chosen_one(self, which), kind, text, size);
+    const parted *self = (const parted *)samples;
+    uint32_t which[CHUNK];
+    et_samples *part;
+    self->run(self, (et_pick){ &n, 1, 0 }, 0, which, &part);
+    part->class->describe(part, which[0], kind, text, size);
 }
 
-static void choice_close(et_samples *samples)
+/* The parts stay the caller's. */
+static void parted_free(parted *self)
 {
-    choice *self = (choice *)samples;
-    et_samples_close(self->inner);
-    et_free(self->which);
+    et_arena_release(&self->arena);
     et_free(self);
+}
+
+static void parted_close(et_samples *samples)
+{
+    parted *self = (parted *)samples;
+    for (int i = 0; i < self->count; i++)
+        et_samples_close(self->parts[i]);
+    parted_free(self);
+}
+
+/* A zeroed struct of so many bytes that begins with a parted, which has the parts. NULL: no
+ * memory. */
+static void *parted_new(size_t size, et_samples *const *parts, int count, const char *what,
+                        et_error *error)
+{
+    parted *self = et_alloc_zero(1, size);
+    if (self)
+        self->parts = et_arena_array(&self->arena, (size_t)count, sizeof(et_samples *));
+    if (!self || !self->parts) {
+        et_free(self);
+        et_alloc_failed(error, size, what);
+        return NULL;
+    }
+    memcpy(self->parts, parts, (size_t)count * sizeof(et_samples *));
+    self->count = count;
+    self->samples.layout = parts[0]->layout;
+    return self;
+}
+
+/* ---- take, shard, subset ---- */
+
+typedef struct choice {
+    parted parted;   /* one part */
+    uint32_t *which; /* [count]; NULL: first + stride i */
+    uint32_t first, stride;
+} choice;
+
+static et_pick choice_run(const parted *samples, et_pick pick, int64_t at, uint32_t which[CHUNK],
+                          et_samples **part)
+{
+    const choice *self = (const choice *)samples;
+    const int64_t count = pick.count - at < CHUNK ? pick.count - at : CHUNK;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t n = pick.which[at + i];
+        which[i] = self->which ? self->which[n] : self->first + self->stride * n;
+    }
+    *part = samples->parts[0];
+    return (et_pick){ which, count, pick.epoch };
 }
 
 static const et_samples_class choice_class = {
     .name = "choice",
-    .sizes = choice_sizes,
-    .fill = choice_fill,
-    .describe = choice_describe,
-    .close = choice_close,
+    .sizes = parted_sizes,
+    .fill = parted_fill,
+    .describe = parted_describe,
+    .close = parted_close,
 };
 
 /* Computes totals of the chosen samples, because batches are planned from totals. */
@@ -121,31 +166,39 @@ static void measure(et_samples *samples)
 
 static const et_samples_class mix_class;
 
-static int choice_open(et_samples **out, et_samples *inner, const choice *made, et_error *error)
+/* which: [count], copied; NULL: first + stride i. */
+static int choice_open(et_samples **out, et_samples *inner, int64_t count, const uint32_t *which,
+                       uint32_t first, uint32_t stride, et_error *error)
 {
-    choice *self = et_alloc(1, sizeof *self);
-    if (!self) {
-        et_free(made->which);
-        return et_alloc_failed(error, sizeof *self, "a choice of samples");
+    choice *self = parted_new(sizeof *self, &inner, 1, "a choice of samples", error);
+    if (!self)
+        return ET_ENOMEM;
+    const size_t size = which ? (size_t)count * sizeof *which : 0;
+    et_samples *chosen = &self->parted.samples;
+    chosen->class = &choice_class;
+    chosen->count = count;
+    self->parted.run = choice_run;
+    self->first = first;
+    self->stride = stride;
+    if (which) {
+        self->which = et_arena_array(&self->parted.arena, (size_t)count, sizeof *which);
+        if (!self->which) {
+            parted_free(&self->parted);
+            return et_alloc_failed(error, size, "a choice of samples");
+        }
+        memcpy(self->which, which, size);
     }
-    *self = *made;
-    self->samples.class = &choice_class;
-    self->samples.layout = inner->layout;
-    self->inner = inner;
-    uint64_t facts[] = {
-        inner->fingerprint, (uint64_t)self->samples.count, self->first, self->stride,
-        self->which ? et_checksum(self->which, (size_t)self->samples.count * sizeof *self->which)
-                    : 0
-    };
-    self->samples.fingerprint = et_checksum(facts, sizeof facts);
-    measure(&self->samples);
+    const uint64_t facts[] = { inner->fingerprint, (uint64_t)count, first, stride,
+                               which ? et_checksum(which, size) : 0 };
+    chosen->fingerprint = et_checksum(facts, sizeof facts);
+    measure(chosen);
     /* In a mix, other passes have other samples under the same numbers. */
     const et_samples *samples = inner;
     while (samples->class == &choice_class)
-        samples = ((const choice *)samples)->inner;
+        samples = ((const parted *)samples)->parts[0];
     if (samples->class == &mix_class)
-        memcpy(self->samples.largest, inner->largest, sizeof inner->largest);
-    *out = &self->samples;
+        memcpy(chosen->largest, inner->largest, sizeof inner->largest);
+    *out = chosen;
     return ET_OK;
 }
 
@@ -154,8 +207,7 @@ int et_take_open(et_samples **out, et_samples *inner, int64_t count, et_error *e
     if (count < 1)
         return et_fail(error, ET_ECONFIG, "%lld samples of %lld: choose at least one",
                        (long long)count, (long long)inner->count);
-    choice made = { .samples.count = count < inner->count ? count : inner->count, .stride = 1 };
-    return choice_open(out, inner, &made, error);
+    return choice_open(out, inner, count < inner->count ? count : inner->count, NULL, 0, 1, error);
 }
 
 int et_shard_open(et_samples **out, et_samples *inner, int64_t first, int64_t count,
@@ -164,10 +216,8 @@ int et_shard_open(et_samples **out, et_samples *inner, int64_t first, int64_t co
     if (count < 1 || first < 0 || first >= count || first >= inner->count)
         return et_fail(error, ET_ECONFIG, "shard %lld of %lld over %lld samples is empty",
                        (long long)first, (long long)count, (long long)inner->count);
-    choice made = { .samples.count = (inner->count - first - 1) / count + 1,
-                    .first = (uint32_t)first,
-                    .stride = (uint32_t)(count < inner->count ? count : inner->count) };
-    return choice_open(out, inner, &made, error);
+    return choice_open(out, inner, (inner->count - first - 1) / count + 1, NULL, (uint32_t)first,
+                       (uint32_t)(count < inner->count ? count : inner->count), error);
 }
 
 int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, int64_t count,
@@ -180,26 +230,20 @@ int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, i
         if (which[i] >= inner->count)
             return et_fail(error, ET_ECONFIG, "sample %lu does not exist; there are %lld",
                            (unsigned long)which[i], (long long)inner->count);
-    choice made = { .samples.count = count, .which = et_alloc((size_t)count, sizeof *which) };
-    if (!made.which)
-        return et_alloc_failed(error, (size_t)count * sizeof *which, "a choice of samples");
-    memcpy(made.which, which, (size_t)count * sizeof *which);
-    return choice_open(out, inner, &made, error);
+    return choice_open(out, inner, count, which, 0, 0, error);
 }
 
 /* ---- mix ---- */
 
 typedef struct mixed {
-    et_samples *samples; /* owned */
-    int64_t quota;       /* samples of a pass */
+    int64_t quota; /* samples of a pass */
     et_random_order order;
-    int64_t ordered; /* which of its passes order is of; -1: none */
+    int64_t ordered; /* which of the part's passes order is of; -1: none */
 } mixed;
 
 typedef struct mix {
-    et_samples samples;
-    mixed *parts; /* [count] */
-    int count;
+    parted parted;
+    mixed *of; /* [parts] */
     uint64_t seed;
     uint8_t *part_of;  /* [samples.count]: whose turn it is */
     uint32_t *turn_of; /* [samples.count]: the turn of that part in the pass */
@@ -208,51 +252,32 @@ typedef struct mix {
 static et_random_order order_of(const mix *self, int at, int64_t pass)
 {
     const et_random random = { self->seed, (uint64_t)pass, et_random_site("mix") ^ (uint32_t)at };
-    return et_random_order_of(random, (uint32_t)self->parts[at].samples->count);
+    return et_random_order_of(random, (uint32_t)self->parted.parts[at]->count);
 }
 
-/* Which sample of its part number n of a pass is. */
-static uint32_t member(const mix *self, int64_t epoch, uint32_t n)
-{
-    mixed *p = &self->parts[self->part_of[n]];
-    int64_t number = epoch * p->quota + self->turn_of[n], pass = number / p->samples->count;
-    if (p->ordered != pass) {
-        p->order = order_of(self, self->part_of[n], pass);
-        p->ordered = pass;
-    }
-    return et_random_order_at(&p->order, (uint32_t)(number % p->samples->count));
-}
-
-static void mix_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
+static et_pick mix_run(const parted *samples, et_pick pick, int64_t at, uint32_t which[CHUNK],
+                       et_samples **part)
 {
     const mix *self = (const mix *)samples;
-    int32_t *at[ET_LAYOUT_KINDS] = { NULL };
-    for (int64_t i = 0; i < pick.count; i++) {
-        et_samples *inner = self->parts[self->part_of[pick.which[i]]].samples;
-        uint32_t which = member(self, pick.epoch, pick.which[i]);
-        for (int k = 1; k < samples->layout.kinds; k++)
-            at[k] = sizes[k] + i;
-        inner->class->sizes(inner, (et_pick){ &which, 1, pick.epoch }, at);
+    const uint32_t n = pick.which[at];
+    const int of = self->part_of[n];
+    const int64_t count = samples->parts[of]->count;
+    mixed *m = &self->of[of];
+    const int64_t number = pick.epoch * m->quota + self->turn_of[n], pass = number / count;
+    if (m->ordered != pass) {
+        m->order = order_of(self, of, pass);
+        m->ordered = pass;
     }
-}
-
-static int mix_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
-{
-    const mix *self = (const mix *)samples;
-    int status = ET_OK;
-    for (int64_t i = 0; !status && i < pick.count; i++) {
-        et_samples *inner = self->parts[self->part_of[pick.which[i]]].samples;
-        uint32_t which = member(self, pick.epoch, pick.which[i]);
-        status = inner->class->fill(inner, (et_pick){ &which, 1, pick.epoch }, batch, error);
-    }
-    return status;
+    which[0] = et_random_order_at(&m->order, (uint32_t)(number % count));
+    *part = samples->parts[of];
+    return (et_pick){ which, 1, pick.epoch };
 }
 
 /* Describes the sample of the first pass: the number alone does not tell the pass. */
 static void mix_describe(const et_samples *samples, uint32_t n, int kind, char *text, size_t size)
 {
     const mix *self = (const mix *)samples;
-    const et_samples *inner = self->parts[self->part_of[n]].samples;
+    const et_samples *inner = self->parted.parts[self->part_of[n]];
     const int64_t turn = self->turn_of[n], count = inner->count;
     /* Not the part's own order, which another thread may be at. */
     const et_random_order order = order_of(self, self->part_of[n], turn / count);
@@ -260,47 +285,31 @@ static void mix_describe(const et_samples *samples, uint32_t n, int kind, char *
                            size);
 }
 
-static void mix_free(mix *self)
-{
-    et_free(self->parts);
-    et_free(self->part_of);
-    et_free(self->turn_of);
-    et_free(self);
-}
-
-static void mix_close(et_samples *samples)
-{
-    mix *self = (mix *)samples;
-    for (int i = 0; i < self->count; i++)
-        et_samples_close(self->parts[i].samples);
-    mix_free(self);
-}
-
 static const et_samples_class mix_class = {
     .name = "mix",
-    .sizes = mix_sizes,
-    .fill = mix_fill,
+    .sizes = parted_sizes,
+    .fill = parted_fill,
     .describe = mix_describe,
-    .close = mix_close,
+    .close = parted_close,
 };
 
 /* Largest remainders: rounded down, then one more where most was lost, the earlier part first. */
 static void make_quotas(mix *self, const double *weights, double sum)
 {
-    int64_t given = 0, count = self->samples.count;
-    for (int i = 0; i < self->count; i++)
-        given += self->parts[i].quota = (int64_t)((double)count * weights[i] / sum);
+    int64_t given = 0, count = self->parted.samples.count;
+    for (int i = 0; i < self->parted.count; i++)
+        given += self->of[i].quota = (int64_t)((double)count * weights[i] / sum);
     for (; given < count; given++) {
         int most = 0;
         double lost = -1;
-        for (int i = 0; i < self->count; i++) {
-            double left = (double)count * weights[i] / sum - (double)self->parts[i].quota;
+        for (int i = 0; i < self->parted.count; i++) {
+            double left = (double)count * weights[i] / sum - (double)self->of[i].quota;
             if (left > lost) {
                 lost = left;
                 most = i;
             }
         }
-        self->parts[most].quota++;
+        self->of[most].quota++;
     }
 }
 
@@ -308,12 +317,12 @@ static void make_quotas(mix *self, const double *weights, double sum)
  * earlier part comes first. */
 static void make_turns(mix *self, uint32_t *next)
 {
-    for (int64_t n = 0; n < self->samples.count; n++) {
+    for (int64_t n = 0; n < self->parted.samples.count; n++) {
         int first = -1;
         double due = 2;
-        for (int i = 0; i < self->count; i++) {
-            double at = (2.0 * next[i] + 1) / (2.0 * (double)self->parts[i].quota);
-            if (next[i] < self->parts[i].quota && at < due) {
+        for (int i = 0; i < self->parted.count; i++) {
+            double at = (2.0 * next[i] + 1) / (2.0 * (double)self->of[i].quota);
+            if (next[i] < self->of[i].quota && at < due) {
                 due = at;
                 first = i;
             }
@@ -339,61 +348,48 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
     return et_samples_check_parts(parts, count, "of a mix", total, error);
 }
 
-static int fill_mix(mix *self, et_samples *const *parts, const double *weights, double sum,
-                    et_error *error)
-{
-    size_t total = (size_t)self->samples.count, count = (size_t)self->count;
-    self->parts = et_alloc_zero(count, sizeof *self->parts);
-    self->part_of = et_alloc(total, sizeof *self->part_of);
-    self->turn_of = et_alloc(total, sizeof *self->turn_of);
-    uint32_t *next = et_alloc_zero(count, sizeof *next);
-    if (!self->parts || !self->part_of || !self->turn_of || !next) {
-        et_free(next);
-        return et_alloc_failed(error, 5 * total, "a mix");
-    }
-    uint64_t print = et_checksum(&self->seed, sizeof self->seed);
-    for (int i = 0; i < self->count; i++)
-        self->parts[i] = (mixed){ .samples = parts[i], .ordered = -1 };
-    make_quotas(self, weights, sum);
-    make_turns(self, next);
-    et_free(next);
-    for (int i = 0; i < self->count; i++) {
-        uint64_t facts[] = { print, parts[i]->fingerprint, (uint64_t)self->parts[i].quota };
-        print = et_checksum(facts, sizeof facts);
-    }
-    self->samples.fingerprint = print;
-    /* What any pass may hold: a part's samples come all, sooner or later. */
-    et_samples *s = &self->samples;
-    for (int k = 0; k < s->layout.kinds; k++)
-        for (int i = 0; i < self->count; i++) {
-            const mixed *p = &self->parts[i];
-            s->total[k] += (int64_t)((double)p->samples->total[k] * (double)p->quota /
-                                     (double)p->samples->count);
-            if (p->samples->largest[k] > s->largest[k])
-                s->largest[k] = p->samples->largest[k];
-        }
-    s->total[0] = s->count;
-    return ET_OK;
-}
-
 int et_mix_open(et_samples **out, et_samples *const *parts, const double *weights, int count,
                 uint64_t seed, et_error *error)
 {
     double sum = 0;
     int64_t total = 0;
     int status = check_parts(parts, weights, count, &sum, &total, error);
-    mix *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    mix *self = status ? NULL : parted_new(sizeof *self, parts, count, "a mix", error);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "a mix");
-    self->samples = (et_samples){ .class = &mix_class, .layout = parts[0]->layout, .count = total };
-    self->count = count;
-    self->seed = seed;
-    status = fill_mix(self, parts, weights, sum, error);
-    if (status) {
-        mix_free(self);
-        return status;
+        return status ? status : ET_ENOMEM;
+    et_samples *s = &self->parted.samples;
+    et_arena *arena = &self->parted.arena;
+    self->of = et_arena_array(arena, (size_t)count, sizeof *self->of);
+    self->part_of = et_arena_array(arena, (size_t)total, sizeof *self->part_of);
+    self->turn_of = et_arena_array(arena, (size_t)total, sizeof *self->turn_of);
+    uint32_t next[UINT8_MAX] = { 0 };
+    if (arena->failed) {
+        parted_free(&self->parted);
+        return et_alloc_failed(error, 5 * (size_t)total, "a mix");
     }
-    *out = &self->samples;
+    s->class = &mix_class;
+    s->count = total;
+    self->parted.run = mix_run;
+    self->seed = seed;
+    for (int i = 0; i < count; i++)
+        self->of[i] = (mixed){ .ordered = -1 };
+    make_quotas(self, weights, sum);
+    make_turns(self, next);
+    uint64_t print = et_checksum(&seed, sizeof seed);
+    for (int i = 0; i < count; i++) {
+        const et_samples *part = parts[i];
+        const int64_t quota = self->of[i].quota;
+        const uint64_t facts[] = { print, part->fingerprint, (uint64_t)quota };
+        print = et_checksum(facts, sizeof facts);
+        /* What any pass may hold: a part's samples come all, sooner or later. */
+        for (int k = 0; k < s->layout.kinds; k++) {
+            s->total[k] += (int64_t)((double)part->total[k] * (double)quota / (double)part->count);
+            s->largest[k] = part->largest[k] > s->largest[k] ? part->largest[k] : s->largest[k];
+        }
+    }
+    s->total[0] = total;
+    s->fingerprint = print;
+    *out = s;
     return ET_OK;
 }
 
@@ -534,140 +530,73 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
  * Each slot gives up to `block` samples. The end of a part is noticed when one more sample is asked
  * for: then its slot is empty until its next turn. */
 
-/* ---- parts, one after another ---- */
-
 typedef struct joined {
-    et_samples samples;
-    et_samples **parts; /* [count], owned */
-    uint32_t *first;    /* [count + 1]: number of each part's first sample */
-    int count;
+    parted parted;
+    uint32_t *first; /* [parts + 1]: number of each part's first sample */
 } joined;
 
-static int part_of(const joined *self, uint32_t n)
+static et_pick joined_run(const parted *samples, et_pick pick, int64_t at, uint32_t which[CHUNK],
+                          et_samples **part)
 {
-    int low = 0, high = self->count - 1;
+    const uint32_t *first = ((const joined *)samples)->first;
+    int low = 0, high = samples->count - 1;
     while (low < high) {
-        int middle = low + (high - low + 1) / 2;
-        if (self->first[middle] <= n)
+        const int middle = low + (high - low + 1) / 2;
+        if (first[middle] <= pick.which[at])
             low = middle;
         else
             high = middle - 1;
     }
-    return low;
-}
-
-/* The run of picks from `at` on that are of one part, at most CHUNK, in its own numbers. */
-static et_pick run_of(const joined *self, et_pick pick, int64_t at, uint32_t which[CHUNK],
-                      et_samples **part)
-{
-    int p = part_of(self, pick.which[at]);
     int64_t count = 0;
     while (count < CHUNK && at + count < pick.count) {
-        uint32_t n = pick.which[at + count];
-        if (n < self->first[p] || n >= self->first[p + 1])
+        const uint32_t n = pick.which[at + count];
+        if (n < first[low] || n >= first[low + 1])
             break;
-        which[count++] = n - self->first[p];
+        which[count++] = n - first[low];
     }
-    *part = self->parts[p];
+    *part = samples->parts[low];
     return (et_pick){ which, count, pick.epoch };
-}
-
-static void joined_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
-{
-    uint32_t which[CHUNK];
-    int32_t *at[ET_LAYOUT_KINDS] = { NULL };
-    et_samples *part;
-    for (int64_t done = 0; done < pick.count;) {
-        et_pick run = run_of((const joined *)samples, pick, done, which, &part);
-        for (int k = 1; k < samples->layout.kinds; k++)
-            at[k] = sizes[k] + done;
-        part->class->sizes(part, run, at);
-        done += run.count;
-    }
-}
-
-static int joined_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
-{
-    uint32_t which[CHUNK];
-    et_samples *part;
-    int status = ET_OK;
-    for (int64_t done = 0; !status && done < pick.count;) {
-        et_pick run = run_of((const joined *)samples, pick, done, which, &part);
-        status = part->class->fill(part, run, batch, error);
-        done += run.count;
-    }
-    return status;
-}
-
-static void joined_describe(const et_samples *samples, uint32_t n, int kind, char *text,
-                            size_t size)
-{
-    const joined *self = (const joined *)samples;
-    int p = part_of(self, n);
-    self->parts[p]->class->describe(self->parts[p], n - self->first[p], kind, text, size);
-}
-
-static void joined_free(joined *self)
-{
-    et_free(self->parts);
-    et_free(self->first);
-    et_free(self);
-}
-
-static void joined_close(et_samples *samples)
-{
-    joined *self = (joined *)samples;
-    for (int i = 0; i < self->count; i++)
-        et_samples_close(self->parts[i]);
-    joined_free(self);
 }
 
 static const et_samples_class joined_class = {
     .name = "parts",
-    .sizes = joined_sizes,
-    .fill = joined_fill,
-    .describe = joined_describe,
-    .close = joined_close,
+    .sizes = parted_sizes,
+    .fill = parted_fill,
+    .describe = parted_describe,
+    .close = parted_close,
 };
 
 static int joined_open(joined **out, et_samples *const *parts, int count, int64_t total,
                        et_error *error)
 {
-    joined *self = et_alloc_zero(1, sizeof *self);
+    joined *self = parted_new(sizeof *self, parts, count, "parts", error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "parts");
-    self->parts = et_alloc((size_t)count, sizeof(et_samples *));
-    self->first = et_alloc((size_t)count + 1, sizeof *self->first);
-    if (!self->parts || !self->first) {
-        joined_free(self);
+        return ET_ENOMEM;
+    self->first = et_arena_array(&self->parted.arena, (size_t)count + 1, sizeof *self->first);
+    if (!self->first) {
+        parted_free(&self->parted);
         return et_alloc_failed(error, (size_t)count * sizeof(et_samples *), "parts");
     }
-    self->samples =
-        (et_samples){ .class = &joined_class, .layout = parts[0]->layout, .count = total };
-    self->count = count;
+    et_samples *s = &self->parted.samples;
+    s->class = &joined_class;
+    s->count = total;
+    self->parted.run = joined_run;
     self->first[0] = 0;
+    uint64_t print = (uint64_t)count;
     for (int i = 0; i < count; i++) {
-        self->parts[i] = parts[i];
-        self->first[i + 1] = self->first[i] + (uint32_t)parts[i]->count;
-    }
-    et_samples *s = &self->samples;
-    uint64_t print = (uint64_t)self->count;
-    for (int i = 0; i < self->count; i++) {
-        const et_samples *part = self->parts[i];
+        const et_samples *part = parts[i];
+        self->first[i + 1] = self->first[i] + (uint32_t)part->count;
         for (int k = 0; k < s->layout.kinds; k++) {
             s->total[k] += part->total[k];
-            if (part->largest[k] > s->largest[k])
-                s->largest[k] = part->largest[k];
+            s->largest[k] = part->largest[k] > s->largest[k] ? part->largest[k] : s->largest[k];
         }
-        uint64_t facts[] = { print, part->fingerprint, (uint64_t)part->count };
+        const uint64_t facts[] = { print, part->fingerprint, (uint64_t)part->count };
         print = et_checksum(facts, sizeof facts);
     }
     s->fingerprint = print;
     *out = self;
     return ET_OK;
 }
-
-/* ---- interleave ---- */
 
 typedef struct slot {
     uint32_t next, end; /* samples of its part */
@@ -676,18 +605,19 @@ typedef struct slot {
 
 static int interleave(et_samples **out, joined *self, int cycle, int64_t block, et_error *error)
 {
-    uint32_t *order = et_alloc((size_t)self->samples.count, sizeof *order);
+    uint32_t *order = et_alloc((size_t)self->parted.samples.count, sizeof *order);
     slot *slots = et_alloc_zero((size_t)cycle, sizeof *slots);
     int status = ET_OK;
     if (!order || !slots)
-        status = et_alloc_failed(error, (size_t)self->samples.count * sizeof *order, "an order");
+        status =
+            et_alloc_failed(error, (size_t)self->parted.samples.count * sizeof *order, "an order");
     if (!status) {
         /* Writes all numbers in their order. */
         int64_t given = 0;
         int turn = 0, part = 0;
-        while (given < self->samples.count) {
+        while (given < self->parted.samples.count) {
             slot *s = &slots[turn];
-            if (!s->open && part < self->count) {
+            if (!s->open && part < self->parted.count) {
                 *s = (slot){ self->first[part], self->first[part + 1], true };
                 part++;
             }
@@ -697,7 +627,8 @@ static int interleave(et_samples **out, joined *self, int cycle, int64_t block, 
             s->open = count == block;
             turn = (turn + 1) % cycle;
         }
-        status = et_subset_open(out, &self->samples, order, self->samples.count, error);
+        status =
+            et_subset_open(out, &self->parted.samples, order, self->parted.samples.count, error);
     }
     et_free(order);
     et_free(slots);
@@ -725,6 +656,6 @@ int et_interleave_open(et_samples **out, et_samples *const *parts, int count, in
     int cycle = cycle_length && cycle_length < count ? cycle_length : count;
     status = interleave(out, self, cycle, block_length ? block_length : 1, error);
     if (status)
-        joined_free(self);
+        parted_free(&self->parted);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
-#include "data/batches/bucketed.h"
+#include "data/batches/source.h"
 #include "data/text/pairs.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
