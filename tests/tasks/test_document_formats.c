@@ -487,6 +487,9 @@ static void test_formats__srt(void **state)
           "align:start\n<v Bob Lee>e &amp; f</v> <00:01.500>g\n\nNOTE h\n",
           "WEBVTT\nKind: a\n\nSTYLE\n::cue { b }\n\nNOTE c\nd\n\nid one\n00:01.000 --> 00:02.000 "
           "align:start\n<v Bob Lee>E &amp; F</v> <00:01.500>G\n\nNOTE h\n" },
+        /* A line end is not put into a message, nor into a tag next to one. */
+        { ET_DOCUMENT_SRT, "1\n00:01 --> 00:02\na{n,plural,one{# b}}{\\fs 2}c\nd\n",
+          "1\n00:01 --> 00:02\nA{n,plural,one{# B}}{\\fs 2}C\nD\n" },
     };
     static const refusal bad[] = { { "a\n", "a.txt: no subtitles" } };
     (void)state;

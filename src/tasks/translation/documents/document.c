@@ -19,13 +19,43 @@
 
 /* ---- line ends ---- */
 
+static bool has_tag_text(const et_segment *s)
+{
+    for (size_t i = 0; i < s->spans.count; i++)
+        if (s->spans.items[i].tag)
+            return true;
+    return false;
+}
+
+/* A copy of text without spaces in its tags, whose bytes print_segment looks for. */
+static void mask_tags(const et_segment *s, const et_strbuf *text, et_strbuf *masked)
+{
+    et_strbuf_append_bytes(masked, et_strbuf_text(text), text->length);
+    const bool own = has_tag_text(s);
+    size_t at = 0;
+    for (size_t i = 0; i < s->spans.count && own && !masked->failed; i++) {
+        const et_span *span = &s->spans.items[i];
+        char *found = span->kind == ET_SPAN_TAG ? memmem(masked->data + at, masked->length - at,
+                                                         s->text + span->start, span->length)
+                                                : NULL;
+        if (!found)
+            continue;
+        at = (size_t)(found - masked->data) + span->length;
+        while ((found = memchr(found, ' ', (size_t)(masked->data + at - found))) != NULL)
+            *found = '_';
+    }
+}
+
 /* Replaces spaces of text by line ends, so that lines are about equally long. */
 static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
 {
-    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf out = ET_STRBUF_INIT, masked = ET_STRBUF_INIT;
     const size_t length = text->length;
     size_t from = 0;
-    for (int line = 1; line <= s->breaks; line++) {
+    if (s->breaks)
+        mask_tags(s, text, &masked);
+    text->failed |= masked.failed;
+    for (int line = 1; line <= s->breaks && !masked.failed; line++) {
         const size_t wanted = length * (size_t)line / (size_t)(s->breaks + 1);
         size_t best = 0, distance = length;
         bool tag = false;
@@ -33,8 +63,8 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
             const size_t off = i < wanted ? wanted - i : i - wanted;
             if (i > wanted && off >= distance)
                 break;
-            tag = text->data[i] == '<' || (tag && text->data[i] != '>');
-            if (text->data[i] == ' ' && !tag && i > from && off < distance) {
+            tag = masked.data[i] == '<' || (tag && masked.data[i] != '>');
+            if (masked.data[i] == ' ' && !tag && i > from && off < distance) {
                 best = i;
                 distance = off;
             }
@@ -52,6 +82,7 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
         text->failed |= out.failed;
     }
     et_strbuf_release(&out);
+    et_strbuf_release(&masked);
 }
 
 /* ---- checks ---- */
@@ -693,14 +724,6 @@ static void print_segment(const et_document *d, const et_segment *s, et_strbuf *
         at = found + span->length;
     }
     et_strbuf_append_bytes(out, at, (size_t)(end - at));
-}
-
-static bool has_tag_text(const et_segment *s)
-{
-    for (size_t i = 0; i < s->spans.count; i++)
-        if (s->spans.items[i].tag)
-            return true;
-    return false;
 }
 
 void et_document_print(const et_document *d, et_strbuf *out)
