@@ -201,18 +201,8 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
 /* ---- files ---- */
 
 /* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
- * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. */
-static void release_files(record_files *files)
-{
-    for (size_t i = 0; i < files->count; i++) {
-        et_mapping_close(&files->files[i].mapping);
-        et_strbuf_release(&files->files[i].memory);
-    }
-    et_free(files->files);
-    et_free(files->records);
-}
-
-/* The caller releases self, whatever happens. */
+ * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. The caller releases
+ * self, whatever happens. */
 static int read_files(record_files *self, const et_strings *paths, const char *cache,
                       et_error *error)
 {
@@ -456,7 +446,12 @@ static void records_describe(const et_samples *samples, uint32_t which, int kind
 static void records_close(et_samples *samples)
 {
     records *self = (records *)samples;
-    release_files(&self->files);
+    for (size_t i = 0; i < self->files.count; i++) {
+        et_mapping_close(&self->files.files[i].mapping);
+        et_strbuf_release(&self->files.files[i].memory);
+    }
+    et_free(self->files.files);
+    et_free(self->files.records);
     for (int k = 1; k < ET_LAYOUT_KINDS; k++)
         et_free(self->sizes[k]);
     et_free(self->block);

@@ -438,15 +438,6 @@ static void close_one(et_other_inputs *other)
     et_free(other);
 }
 
-static void close_inputs(et_translation_task *task)
-{
-    while (task->others) {
-        et_other_inputs *other = task->others;
-        task->others = other->next;
-        close_one(other);
-    }
-}
-
 /* Settings that name a text replace all of the task's. */
 static int read_settings(et_other_inputs *other, const et_translation_data *own, const char *text,
                          et_error *error)
@@ -817,7 +808,11 @@ void et_translation_task_close(et_task *task)
         return;
     et_translation_task *self = downcast(task);
     et_translation_close_validation(self);
-    close_inputs(self);
+    while (self->others) {
+        et_other_inputs *other = self->others;
+        self->others = other->next;
+        close_one(other);
+    }
     et_translation_input_close(&self->training);
     et_vocabularies_close(&self->vocabularies);
     for (int i = 0; i < ET_SIDES; i++)

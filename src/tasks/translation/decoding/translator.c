@@ -252,18 +252,6 @@ static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentenc
  * those of the terms. */
 #define BEAM_LEAST 8
 
-/* Once. */
-static int make_terms_decoder(et_translator *t, et_error *error)
-{
-    et_decoder_options options = et_translator_decoder_options(t);
-    const int most = et_vocabulary_size(t->sides.target) / 2;
-    options.beam.phrases = true;
-    if (options.beam.size < BEAM_LEAST)
-        options.beam.size = most < BEAM_LEAST ? most : BEAM_LEAST;
-    return t->terms_decoder ? ET_OK
-                            : et_translator_make_decoder(&t->terms_decoder, t, &options, error);
-}
-
 /* Fills in the results of sentences with a word; others have none. */
 static int translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                              et_arena *arena, et_error *error)
@@ -279,8 +267,14 @@ static int translator_decode(et_translator *t, et_decoder_sentence *sentences, s
     int status = ET_OK;
     if (plain || !terms)
         status = decode_some(t, t->decoder, sentences, count, false, arena, error);
-    if (!status && terms)
-        status = make_terms_decoder(t, error);
+    if (!status && terms && !t->terms_decoder) {
+        et_decoder_options options = et_translator_decoder_options(t);
+        const int most = et_vocabulary_size(t->sides.target) / 2;
+        options.beam.phrases = true;
+        if (options.beam.size < BEAM_LEAST)
+            options.beam.size = most < BEAM_LEAST ? most : BEAM_LEAST;
+        status = et_translator_make_decoder(&t->terms_decoder, t, &options, error);
+    }
     if (!status && terms)
         status = decode_some(t, t->terms_decoder, sentences, count, true, arena, error);
     return status || !terms ? status : et_translator_check_terms(t, sentences, count, error);

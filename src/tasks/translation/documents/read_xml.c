@@ -55,40 +55,40 @@ static const et_library library = { ET_EXPAT_FILE, "expat", names, sizeof expat 
 /* ---- vocabularies ---- */
 
 /* Elements whose content is no text for people, whatever the vocabulary. */
-static const char code[] = " script style code codeblock codeph programlisting ";
+static const char code[] = "script style code codeblock codeph programlisting";
 
 /* root: local names of root elements. stay: elements whose content stays. spaces: elements whose
  * white space stays. */
 static const struct {
     const char *root, *stay, *spaces;
 } vocabularies[] = {
-    { " resources ",
-      " xliff:g color dimen bool integer integer-array drawable id attr declare-styleable public ",
-      " " },
-    { " rss feed ",
-      " link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
-      "dc:date url width height kbd samp var pre textarea math svg ",
-      " " },
-    { " svg ", " metadata ", " " },
-    { " plist ", " key data date integer real ", " " },
-    { " html ", " kbd samp var pre textarea math svg ", " " },
+    { "resources",
+      "xliff:g color dimen bool integer integer-array drawable id attr declare-styleable public",
+      "" },
+    { "rss feed",
+      "link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
+      "dc:date url width height kbd samp var pre textarea math svg",
+      "" },
+    { "svg", "metadata", "" },
+    { "plist", "key data date integer real", "" },
+    { "html", "kbd samp var pre textarea math svg", "" },
     /* DITA and DocBook. */
-    { " topic concept task reference map bookmap glossentry dita troubleshooting book article "
-      "chapter section sect1 sect2 part preface appendix refentry set ",
-      " screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
+    { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
+      "chapter section sect1 sect2 part preface appendix refentry set",
+      "screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
       "parmname "
       "filename filepath literal constant varname envar classname methodname type systemitem "
       "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
-      "inlineequation equation productnumber pubdate date isbn pre ",
-      " literallayout address lines " },
+      "inlineequation equation productnumber pubdate date isbn pre",
+      "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
 
-static bool is_listed(const char *list, const char *name)
+static bool is_listed(const char *list, const char *word)
 {
-    const size_t length = strlen(name);
-    for (const char *at = list; length && (at = strstr(at, name)) != NULL; at += length)
-        if (at > list && at[-1] == ' ' && at[length] == ' ')
+    const size_t length = strlen(word);
+    for (const char *at = list; length && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
             return true;
     return false;
 }
@@ -133,7 +133,6 @@ typedef struct reader {
     bool failed; /* no memory */
     int status;  /* of what expat accepts and we refuse */
     et_error *error;
-    size_t line, counted; /* second walk */
 } reader;
 
 static void stop(reader *r, int status)
@@ -165,15 +164,6 @@ static void add_here(reader *r, token_kind kind)
     add_token(r, kind, start, start + (size_t)expat.GetCurrentByteCount(r->parser));
 }
 
-static bool has_word(const char *value, const char *word)
-{
-    const size_t length = strlen(word);
-    for (const char *at = value; (at = strstr(at, word)) != NULL; at += length)
-        if ((at == value || at[-1] == ' ') && (!at[length] || at[length] == ' '))
-            return true;
-    return false;
-}
-
 static void read_attributes(const reader *r, element *e, const char *name, const char **attributes)
 {
     const size_t v = r->vocabulary;
@@ -189,7 +179,7 @@ static void read_attributes(const reader *r, element *e, const char *name, const
         if (!strcmp(local_name(a[0]), "translate"))
             e->stays = !strcasecmp(a[1], "no") || (e->stays && strcasecmp(a[1], "yes") != 0);
         e->stays |= !strcmp(local_name(a[0]), "translatable") && !strcasecmp(a[1], "false");
-        e->stays |= !strcmp(a[0], "class") && has_word(a[1], "notranslate");
+        e->stays |= !strcmp(a[0], "class") && is_listed(a[1], "notranslate");
     }
 }
 
@@ -369,13 +359,6 @@ static bool is_inner(const reader *r, size_t number)
     return e->parent != number && r->elements[e->parent].text && !list;
 }
 
-static size_t line_of(reader *r, size_t at)
-{
-    for (; r->counted < at; r->counted++)
-        r->line += r->d->text[r->counted] == '\n';
-    return r->line;
-}
-
 /* @string/name and ?attr/name of Android refer to another text. */
 static bool is_resource(const char *text, size_t length)
 {
@@ -392,7 +375,7 @@ static void add_text(reader *r, size_t from, size_t to, size_t number, bool sect
 {
     et_document *d = r->d;
     const bool android = r->vocabulary == 0, stays = r->elements[number].stays;
-    const et_marking marking = { .line = line_of(r, from),
+    const et_marking marking = { .line = et_document_line(r->d, from),
                                  .references = !section,
                                  .spaces = r->elements[number].spaces,
                                  .backslashes = android };
@@ -417,7 +400,7 @@ static void add_section(reader *r, const token *t)
 {
     static const char begin[] = "<![CDATA[", end[] = "]]>";
     const bool inner = r->elements[t->element].text;
-    const size_t line = line_of(r, t->start);
+    const size_t line = et_document_line(r->d, t->start);
     if (inner)
         et_document_begin_tag(r->d);
     et_document_keep(r->d, begin, strlen(begin));
@@ -430,7 +413,6 @@ static void add_section(reader *r, const token *t)
 static void write_document(reader *r)
 {
     size_t at = r->tokens[0].start, open = 0;
-    r->line = 1;
     if (r->vocabulary == 0)
         r->d->escape = ET_ESCAPE_RESOURCE;
     et_document_keep(r->d, r->d->text, at);
@@ -454,7 +436,7 @@ static void write_document(reader *r)
             /* Markup, and the content of an element that stays. */
             const char *text = r->d->text + t->start;
             if (t->kind == OTHER ? e->text : is_inner(r, t->element))
-                et_document_add_tag(r->d, text, end - t->start, line_of(r, t->start));
+                et_document_add_tag(r->d, text, end - t->start, et_document_line(r->d, t->start));
             else
                 et_document_keep(r->d, text, end - t->start);
         }

@@ -209,23 +209,6 @@ static int add_decoder_inputs(decoder *d, et_error *error)
     return ET_OK;
 }
 
-static void bind_decoder(decoder *d)
-{
-    const side *t = &d->target;
-    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_IDS, .value = t->ids });
-    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_POSITIONS, .value = t->positions });
-    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_OFFSETS, .count = t->count });
-    bind(d, (et_onnx_binding){
-                .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = t->count, .mask = d->mask });
-    if (!d->past)
-        bind(d, (et_onnx_binding){ .name = "encoded", .value = d->encoded });
-    for (int i = 0; i < d->model->decoder.num_layers && d->past; i++) {
-        const char *name = et_arena_printf(&d->arena, ET_DECODE_CROSS_CACHE "%d", i);
-        if (name)
-            bind(d, (et_onnx_binding){ .name = name });
-    }
-}
-
 /* The decoder as a graph: its logits. */
 static et_node *build_decoder(const decoder *d, et_graph *graph)
 {
@@ -250,7 +233,19 @@ static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
     int status = add_decoder_inputs(d, error);
     if (status)
         return status;
-    bind_decoder(d);
+    const side *t = &d->target;
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_IDS, .value = t->ids });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_POSITIONS, .value = t->positions });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_OFFSETS, .count = t->count });
+    bind(d, (et_onnx_binding){
+                .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = t->count, .mask = d->mask });
+    if (!d->past)
+        bind(d, (et_onnx_binding){ .name = "encoded", .value = d->encoded });
+    for (int i = 0; i < d->model->decoder.num_layers && d->past; i++) {
+        const char *name = et_arena_printf(&d->arena, ET_DECODE_CROSS_CACHE "%d", i);
+        if (name)
+            bind(d, (et_onnx_binding){ .name = name });
+    }
     et_node *logits = build_decoder(d, graph);
     const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, d->target.rows } };
     const et_onnx_graph from = { .graph = graph,

@@ -335,16 +335,6 @@ static bool is_besides(const et_weights_file *file, size_t i)
     return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;
 }
 
-/* ET_EFORMAT names a tensor that was never read. */
-static int weights_file_check_seen(const et_weights_file *file, et_error *error)
-{
-    for (size_t i = 0; i < count_of(file); i++)
-        if (!file->seen[i] && !is_besides(file, i))
-            return weights_file_refuse(file, tensor_at(file, i).name,
-                                       "does not belong to a supported part of a model", error);
-    return ET_OK;
-}
-
 /* Where tensors of another program go: the parameters of the model. */
 
 /* The values of the parameter scope/name, which is declared, and its shape. */
@@ -790,5 +780,13 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
     if (!status && !(status = read_bias(&r, from->marian, error)))
         status = et_tensor_map_each(&map, import_read_mapped, &r, error);
     et_params_changed(params, true);
-    return status ? status : weights_file_check_seen(from->weights, error);
+    if (status)
+        return status;
+    /* Every tensor was read. */
+    const et_weights_file *file = from->weights;
+    for (size_t i = 0; i < count_of(file); i++)
+        if (!file->seen[i] && !is_besides(file, i))
+            return weights_file_refuse(file, tensor_at(file, i).name,
+                                       "does not belong to a supported part of a model", error);
+    return ET_OK;
 }
