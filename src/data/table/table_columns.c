@@ -33,15 +33,6 @@ void et_table_columns_close(et_table_columns *source)
     et_free(source);
 }
 
-/* Files are looked for when the source is read. */
-static int keep_paths(et_table_columns *self, const char *paths, et_error *error)
-{
-    if (!paths || !*paths)
-        return et_fail(error, ET_ECONFIG, "a data source has no path: name at least one file");
-    self->paths = et_arena_strdup(&self->arena, paths);
-    return self->paths ? ET_OK : et_alloc_failed(error, strlen(paths), "a data source");
-}
-
 static int copy_format(et_table_columns *self, const et_csv_format *format, et_error *error)
 {
     if (!format)
@@ -76,27 +67,33 @@ static int give(et_table_columns **out, et_table_columns *self, int status)
     return status;
 }
 
-int et_csv_columns_open(et_table_columns **out, const char *paths, const et_csv_format *format,
-                        et_error *error)
+/* Files are looked for when the source is read. */
+static int open_files(et_table_columns **out, const char *paths, const et_csv_format *format,
+                      bool examples, et_error *error)
 {
     et_table_columns *self;
     int status = new_columns(&self, error);
     if (!status)
         status = copy_format(self, format, error);
-    if (!status)
-        status = keep_paths(self, paths, error);
+    if (!status && (!paths || !*paths))
+        status = et_fail(error, ET_ECONFIG, "a data source has no path: name at least one file");
+    if (!status) {
+        self->examples = examples;
+        self->paths = et_arena_strdup(&self->arena, paths);
+        status = self->paths ? ET_OK : et_alloc_failed(error, strlen(paths), "a data source");
+    }
     return give(out, self, status);
+}
+
+int et_csv_columns_open(et_table_columns **out, const char *paths, const et_csv_format *format,
+                        et_error *error)
+{
+    return open_files(out, paths, format, false, error);
 }
 
 int et_examples_columns_open(et_table_columns **out, const char *paths, et_error *error)
 {
-    et_table_columns *self;
-    int status = new_columns(&self, error);
-    if (!status) {
-        self->examples = true;
-        status = keep_paths(self, paths, error);
-    }
-    return give(out, self, status);
+    return open_files(out, paths, NULL, true, error);
 }
 
 int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_error *error)

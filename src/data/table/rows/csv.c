@@ -557,7 +557,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
             csv->begin += (size_t)(end - begin);
             return ET_OK;
         }
-        csv->row_line = csv->line;
+        block->line = csv->row_line = csv->line;
         if (length > ET_CSV_ROW_MAX || (csv->drained && length == csv->end - csv->begin)) {
             /* Scans once more to find out which part does not end. */
             et_csv_scan(&csv->scanner, begin, begin + length, csv->contents);
@@ -597,12 +597,7 @@ const char **et_csv_missing_with(const char *const *more, size_t count)
     return all;
 }
 
-/* ---- description ---- */
-
-void et_csv_describe(const et_csv *csv, char *text, size_t size)
-{
-    snprintf(text, size, "%s:%lld", csv->name, (long long)csv->row_line);
-}
+/* ---- getters ---- */
 
 char et_csv_delimiter(const et_csv *csv)
 {

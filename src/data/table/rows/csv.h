@@ -109,8 +109,6 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
 /* With names: the first row, which was read last, is a row of values. */
 void et_csv_take_missing(et_csv *csv);
 
-/* Writes the place of the last row, "train.csv:17", for messages. */
-void et_csv_describe(const et_csv *csv, char *text, size_t size);
 char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
 /* For a stream: whether the next row has to wait for input. A row whose first line has arrived does
  * not wait, unless this line ends inside quotes. */

@@ -110,7 +110,8 @@ typedef struct et_csv_block {
     int64_t line;      /* of begin */
 } et_csv_block;
 
-/* The next rows, at most `wanted` bytes of them or one row; valid until the next call. */
+/* The next rows, at most `wanted` bytes of them or one row; valid until the next call. After
+ * ET_EDATA the block has the line of the row. */
 int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error);
 
 /* The form of the rows, after the first row, for other scanners: cells are not shared. */

@@ -340,6 +340,18 @@ void et_rows_close(et_rows *rows)
         rows->class->close(rows);
 }
 
+void *et_rows_new(size_t size, const et_rows_class *class, const et_row_layout *layout,
+                  et_strings paths, et_error *error)
+{
+    et_assert(size >= sizeof(et_rows));
+    et_rows *self = et_alloc_zero(1, size);
+    if (self)
+        *self = (et_rows){ class, layout, paths };
+    else
+        et_alloc_failed(error, size, "rows");
+    return self;
+}
+
 int et_rows_next(et_rows *rows, et_row *row, et_error *error)
 {
     *row = (et_row){ .end = true };
@@ -577,12 +589,11 @@ int et_rows_open_csv(et_rows **out, const et_row_layout *layout, const et_string
                      const et_rows_options *options, et_error *error)
 {
     et_assert(paths->count > 0);
-    csv_rows *self = et_alloc_zero(1, sizeof *self);
+    csv_rows *self = et_rows_new(sizeof *self, &csv_rows_class, layout, *paths, error);
     if (!self) {
         et_csv_close(options ? options->reader : NULL);
-        return et_alloc_failed(error, sizeof *self, "rows");
+        return ET_ENOMEM;
     }
-    self->rows = (et_rows){ &csv_rows_class, layout, *paths };
     if (options)
         self->options = *options;
     self->options.csv.names = self->options.header != ET_HEADER_ABSENT;

@@ -124,8 +124,8 @@ static int example_row(et_reading *values, const et_row_layout *layout, const vo
 typedef struct example_rows {
     et_rows rows;
     et_record_list records;
-    et_reading *values; /* [cells] */
-    et_arena arena;     /* of the record given last */
+    et_arena arena;      /* of the record given last */
+    et_reading values[]; /* [cells] */
 } example_rows;
 
 static void example_close(et_rows *rows)
@@ -133,7 +133,6 @@ static void example_close(et_rows *rows)
     example_rows *self = (example_rows *)rows;
     et_record_list_close(&self->records);
     et_arena_release(&self->arena);
-    et_free(self->values);
     et_free(self);
 }
 
@@ -162,17 +161,11 @@ int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_s
 {
     (void)options; /* a field that a record does not have is missing, also a target */
     et_assert(paths->count > 0);
-    size_t cells = (size_t)layout->count;
-    example_rows *self = et_alloc_zero(1, sizeof *self);
+    const size_t size = sizeof(example_rows) + (size_t)layout->count * sizeof(et_reading);
+    example_rows *self = et_rows_new(size, &example_rows_class, layout, *paths, error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &example_rows_class, layout, *paths };
+        return ET_ENOMEM;
     self->records.paths = *paths;
-    self->values = et_alloc_zero(cells, sizeof *self->values);
-    if (!self->values) {
-        et_free(self);
-        return et_alloc_failed(error, cells * sizeof *self->values, "rows");
-    }
     *out = &self->rows;
     return ET_OK;
 }
@@ -189,13 +182,13 @@ typedef struct instance_rows {
     size_t count, at;
     /* tf.Examples */
     bool examples;
-    et_reading *values; /* [cells] */
     et_arena arena;
     /* CSV */
     et_csv_scanner scanner;
     et_columns columns; /* count 0: there was no instance yet */
     char *text;         /* [capacity] */
     size_t capacity;
+    et_reading values[]; /* [cells] of a tf.Example */
 } instance_rows;
 
 static void instance_close(et_rows *rows)
@@ -204,7 +197,6 @@ static void instance_close(et_rows *rows)
     et_csv_scanner_release(&self->scanner);
     et_columns_release(&self->columns);
     et_arena_release(&self->arena);
-    et_free(self->values);
     et_free(self->text);
     et_free(self);
 }
@@ -308,11 +300,11 @@ int et_rows_open_instances(et_rows **out, const et_row_layout *layout, const et_
                            size_t count, bool examples, const et_rows_options *options,
                            et_error *error)
 {
-    size_t cells = (size_t)layout->count;
-    instance_rows *self = et_alloc_zero(1, sizeof *self);
+    const size_t size = sizeof(instance_rows) + (size_t)layout->count * sizeof(et_reading);
+    instance_rows *self =
+        et_rows_new(size, &instance_rows_class, layout, (et_strings){ &instance_name, 1 }, error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &instance_rows_class, layout, { &instance_name, 1 } };
+        return ET_ENOMEM;
     self->instances = instances;
     self->count = count;
     self->examples = examples;
@@ -320,11 +312,6 @@ int et_rows_open_instances(et_rows **out, const et_row_layout *layout, const et_
         self->options = *options;
     self->options.csv.names = self->options.header != ET_HEADER_ABSENT;
     et_csv_scanner_init(&self->scanner, &self->options.csv);
-    self->values = et_alloc_zero(cells, sizeof *self->values);
-    if (!self->values) {
-        instance_close(&self->rows);
-        return et_alloc_failed(error, cells * sizeof *self->values, "rows");
-    }
     *out = &self->rows;
     return ET_OK;
 }

@@ -15,8 +15,8 @@ typedef struct frame_rows {
     et_rows rows;
     const char *name;               /* of the frame */
     const et_frame_column **column; /* [fields of the schema]; NULL: it has none */
-    et_reading *values;             /* [cells] */
     int64_t count, at;
+    et_reading values[]; /* [cells] */
 } frame_rows;
 
 et_schema_type et_column_field_type(et_column_type type)
@@ -82,7 +82,6 @@ int et_frame_check(const et_frame *frame, et_error *error)
 static void frame_close(et_rows *rows)
 {
     frame_rows *self = (frame_rows *)rows;
-    et_free(self->values);
     et_free((void *)self->column);
     et_free(self);
 }
@@ -152,18 +151,20 @@ int et_rows_open_frame(et_rows **out, const et_row_layout *layout, const et_fram
     size_t cells = (size_t)layout->count;
     size_t fields = (size_t)et_schema_count(layout->schema);
     int status = et_frame_check(frame, error);
-    frame_rows *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    const size_t size = sizeof(frame_rows) + cells * sizeof(et_reading);
+    frame_rows *self =
+        status ? NULL
+               : et_rows_new(size, &frame_rows_class, layout, (et_strings){ NULL, 1 }, error);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "rows");
+        return status ? status : ET_ENOMEM;
     self->name = name;
+    self->rows.paths.items = &self->name;
     self->count = frame->rows;
-    self->rows = (et_rows){ &frame_rows_class, layout, { &self->name, 1 } };
-    self->values = et_alloc_zero(cells, sizeof *self->values);
-    self->column = et_alloc_zero(fields, sizeof *self->column);
-    for (size_t i = 0; self->values && i < cells; i++)
+    for (size_t i = 0; i < cells; i++)
         self->values[i].missing = true;
-    if (!self->values || !self->column)
-        status = et_alloc_failed(error, cells * sizeof *self->values, "rows");
+    self->column = et_alloc_zero(fields, sizeof *self->column);
+    if (!self->column)
+        status = et_alloc_failed(error, fields * sizeof *self->column, "rows");
     else
         status = find_columns(self, frame, options && options->no_targets, error);
     if (status) {

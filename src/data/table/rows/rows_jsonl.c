@@ -173,10 +173,9 @@ int et_rows_open_jsonl(et_rows **out, const et_row_layout *layout, const et_stri
                        int stream, et_error *error)
 {
     et_assert(path->count == 1);
-    json_rows *self = et_alloc_zero(1, sizeof *self);
+    json_rows *self = et_rows_new(sizeof *self, &json_rows_class, layout, *path, error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &json_rows_class, layout, *path };
+        return ET_ENOMEM;
     self->line = 1;
     self->descriptor = stream;
     self->stream = stream >= 0;
@@ -330,8 +329,8 @@ typedef struct object_rows {
     et_json_columns columns;
     et_rows *lines;     /* of the open file; NULL: none */
     size_t file, begun; /* which one it is, and how many were opened */
-    et_cell *cells;     /* [cells of the encoder] */
     et_arena arena;     /* of a row */
+    et_cell cells[];    /* [cells of the encoder] */
 } object_rows;
 
 bool et_path_is_jsonl(const char *path)
@@ -365,7 +364,6 @@ static void object_close(et_rows *rows)
     object_rows *self = (object_rows *)rows;
     et_rows_close(self->lines);
     et_arena_release(&self->arena);
-    et_free(self->cells);
     et_free(self);
 }
 
@@ -407,18 +405,11 @@ static int open_objects(et_rows **out, const et_strings *paths, const et_json_co
                         et_error *error)
 {
     et_assert(paths->count > 0);
-    const size_t cells = (size_t)columns->layout->count;
-    object_rows *self = et_alloc_zero(1, sizeof *self);
+    const size_t size = sizeof(object_rows) + (size_t)columns->layout->count * sizeof(et_cell);
+    object_rows *self = et_rows_new(size, &object_rows_class, columns->layout, *paths, error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &object_rows_class, columns->layout, *paths };
+        return ET_ENOMEM;
     self->columns = *columns;
-    self->arena = (et_arena)ET_ARENA_INIT;
-    self->cells = et_alloc_zero(cells, sizeof *self->cells);
-    if (!self->cells) {
-        object_close(&self->rows);
-        return et_alloc_failed(error, cells * sizeof *self->cells, "rows");
-    }
     *out = &self->rows;
     return ET_OK;
 }
