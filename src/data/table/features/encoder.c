@@ -118,7 +118,7 @@ static int encode(const et_encoder *self, const et_cell *cells, const et_reading
 {
     for (size_t i = 0; i < self->step_count; i++) {
         const et_encoder_step *s = &self->steps[i];
-        const et_fitted *f = &s->fitted;
+        const et_fitted_transform *f = &s->fitted;
         et_reading read[ET_ENCODER_CROSS_MAX];
         if (!to[s->field])
             continue;
@@ -164,7 +164,7 @@ int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_erro
 {
     for (size_t i = 0; i < encoder->step_count; i++) {
         const et_encoder_step *s = &encoder->steps[i];
-        const et_fitted *f = &s->fitted;
+        const et_fitted_transform *f = &s->fitted;
         et_reading read[ET_ENCODER_CROSS_MAX];
         if (s->field != field)
             continue;
@@ -233,12 +233,18 @@ void et_encoder_warn_coarse(const et_encoder *encoder)
     }
 }
 
-int et_encoder_written(const et_encoder *encoder)
+/* The first field of a kind; -1: none. */
+static int find_kind(const et_encoder *encoder, et_encoded_kind kind)
 {
     for (int i = 0; i < encoder->field_count; i++)
-        if (encoder->fields[i].kind == ET_ENCODED_WRITTEN)
+        if (encoder->fields[i].kind == kind)
             return i;
     return -1;
+}
+
+int et_encoder_written(const et_encoder *encoder)
+{
+    return find_kind(encoder, ET_ENCODED_WRITTEN);
 }
 
 double et_encoded_written(const void *item, int64_t i)
@@ -250,10 +256,7 @@ double et_encoded_written(const void *item, int64_t i)
 
 int et_encoder_weight(const et_encoder *encoder)
 {
-    for (int i = 0; i < encoder->field_count; i++)
-        if (encoder->fields[i].kind == ET_ENCODED_WEIGHT)
-            return i;
-    return -1;
+    return find_kind(encoder, ET_ENCODED_WEIGHT);
 }
 
 const et_schema *et_encoder_schema(const et_encoder *encoder)

@@ -143,7 +143,7 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
 /* Steps of a float32 at a column's mean, in its deviations: more are too coarse to learn from. */
 #define STEP_MOST 1e-3
 
-static bool is_coarse(const et_fitted *f, et_transform type, const et_column_metadata *m)
+static bool is_coarse(const et_fitted_transform *f, et_transform type, const et_column_metadata *m)
 {
     double mean, std;
     if (!m || !m->has_moments || f->cardinality || !(m->std > 0) ||
@@ -312,7 +312,7 @@ static void finish_labels(building *b, et_encoded_field *f, size_t first)
     const char **labels = et_arena_array(&self->arena, 2 * count, sizeof *labels);
     f->kind = ET_ENCODED_LABELS;
     for (size_t i = 0; labels && i < count; i++) {
-        const et_fitted *one = &self->steps[first + i].fitted;
+        const et_fitted_transform *one = &self->steps[first + i].fitted;
         for (int k = 0; k < 2; k++)
             labels[2 * i + (size_t)k] = one->beside ? one->column[k] : "";
     }
@@ -376,7 +376,7 @@ static int add_written(building *b, const et_feature_spec *spec, size_t first, s
     if (et_feature_set_find(b->features, name))
         problem(b, spec, "another feature is called %.60s: rename one of them", name);
     for (size_t i = first; i < end; i++) {
-        const et_fitted *of = &self->steps[i].fitted;
+        const et_fitted_transform *of = &self->steps[i].fitted;
         int status = put_step(b, spec, &et_transform_written, of->input, 1, 0);
         if (status)
             return status;
@@ -445,7 +445,7 @@ static void add_text(et_checksum_stream *stream, const char *text)
 static void add_step_print(const et_encoder *self, const et_encoder_step *s,
                            et_checksum_stream *stream)
 {
-    const et_fitted *f = &s->fitted;
+    const et_fitted_transform *f = &s->fitted;
     const double numbers[] = { f->offset, f->divisor, f->span, f->base,
                                isnan(f->missing) ? 0 : f->missing };
     const int64_t counts[] = {

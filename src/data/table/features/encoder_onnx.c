@@ -93,7 +93,7 @@ static int find_columns(emission *e, const int *fields, int count)
     }
     for (size_t i = 0; i < encoder->step_count; i++)
         if (is_wanted(fields, count, encoder->steps[i].field)) {
-            const et_fitted *f = &encoder->steps[i].fitted;
+            const et_fitted_transform *f = &encoder->steps[i].fitted;
             for (int k = 0; k < f->inputs; k++) {
                 column *c = &e->columns[e->field[f->input[k]]];
                 const bool numeric = et_schema_numeric(field_at(e, e->field[f->input[k]]));
@@ -322,7 +322,7 @@ static int emit_batch(emission *from, et_emitting *e, bool ids, const void *item
 }
 
 /* Whether two transforms can be emitted together: both map one number to one number. */
-static bool is_alike(const emission *e, const et_fitted *a, const et_fitted *b)
+static bool is_alike(const emission *e, const et_fitted_transform *a, const et_fitted_transform *b)
 {
     return a->row == b->row && a->row->gives == ET_GIVES_NUMBERS && a->width == 1 &&
            b->width == 1 && a->inputs == 1 && b->inputs == 1 &&
@@ -335,7 +335,8 @@ static int emit_next(emission *e, const et_encoded_field *field, size_t *at, con
 {
     const et_encoder *encoder = e->how->encoder;
     const et_encoder_step *first = &encoder->steps[*at];
-    const et_fitted **fitted = et_arena_array(&e->arena, (size_t)field->width, sizeof *fitted);
+    const et_fitted_transform **fitted =
+        et_arena_array(&e->arena, (size_t)field->width, sizeof *fitted);
     et_emitting one = { .to = e->to, .fitted = fitted };
     if (!fitted)
         return no_memory(e);

@@ -29,7 +29,7 @@ typedef struct et_encoder_input {
 } et_encoder_input;
 
 typedef struct et_encoder_step {
-    et_fitted fitted;
+    et_fitted_transform fitted;
     int field;     /* of the layout */
     size_t offset; /* bytes, in its item */
     bool coarse;   /* float32 cannot distinguish its values */
@@ -67,15 +67,15 @@ struct et_encoder {
 /* ---- transforms: what their files share, and those that are not in transforms.c ---- */
 
 /* The transform has one column, named after the field. */
-void et_fit_one_column(et_fitted *fitted, const et_fitting *with);
+void et_fit_one_column(et_fitted_transform *fitted, const et_fitting *with);
 /* The initial line: x itself. */
-void et_fit_line(et_fitted *fitted, const et_fitting *with);
-void et_fit_standardize(et_fitted *fitted, const et_fitting *with);
+void et_fit_line(et_fitted_transform *fitted, const et_fitting *with);
+void et_fit_standardize(et_fitted_transform *fitted, const et_fitting *with);
 /* Reports that the metadata of the field is not enough. */
 void et_fitting_lacks(const et_fitting *with, const char *what);
 
 /* The number of points below x; or_equal: not above x. */
-int et_fitted_points_below(const et_fitted *f, double x, bool or_equal);
+int et_fitted_points_below(const et_fitted_transform *f, double x, bool or_equal);
 
 static inline int et_put_number(void *to, double x, double of, et_error *error)
 {
@@ -87,14 +87,16 @@ static inline int et_put_number(void *to, double x, double of, et_error *error)
 }
 
 /* In transforms_quantiles.c. */
-void et_fit_quantile(et_fitted *fitted, const et_fitting *with);
-int et_apply_quantile(const et_fitted *f, const et_reading *value, void *to, et_error *error);
+void et_fit_quantile(et_fitted_transform *fitted, const et_fitting *with);
+int et_apply_quantile(const et_fitted_transform *f, const et_reading *value, void *to,
+                      et_error *error);
 const char *et_emit_quantile(et_emitting *e);
-void et_fit_robust(et_fitted *fitted, const et_fitting *with);
-int et_apply_robust(const et_fitted *f, const et_reading *value, void *to, et_error *error);
+void et_fit_robust(et_fitted_transform *fitted, const et_fitting *with);
+int et_apply_robust(const et_fitted_transform *f, const et_reading *value, void *to,
+                    et_error *error);
 const char *et_emit_robust(et_emitting *e);
-void et_fit_clip(et_fitted *fitted, const et_fitting *with);
-int et_apply_clip(const et_fitted *f, const et_reading *value, void *to, et_error *error);
+void et_fit_clip(et_fitted_transform *fitted, const et_fitting *with);
+int et_apply_clip(const et_fitted_transform *f, const et_reading *value, void *to, et_error *error);
 const char *et_emit_clip(et_emitting *e);
 
 /* ---- emit: nodes over columns of a table, [rows, columns] ---- */

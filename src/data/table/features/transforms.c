@@ -51,7 +51,7 @@ static const et_dictionary *entries(const et_fitting *with)
 
 /* ---- what applying shares ---- */
 
-static void clear_columns(const et_fitted *fitted, void *to)
+static void clear_columns(const et_fitted_transform *fitted, void *to)
 {
     memset(to, 0, (size_t)fitted->width * sizeof(float));
 }
@@ -109,7 +109,7 @@ const char *et_level_text(const et_reading *value, char buffer[32], size_t *leng
 }
 
 /* The index of a value among the labels; -1: unknown. The value is not missing. */
-static int label_of(const et_fitted *fitted, const et_reading *value)
+static int label_of(const et_fitted_transform *fitted, const et_reading *value)
 {
     char buffer[32];
     size_t length;
@@ -136,7 +136,8 @@ static const char *refuse(et_emitting *e, const char *why)
 
 /* ---- lines: identity, scale, standardize ---- */
 
-static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_line(const et_fitted_transform *f, const et_reading *value, void *to,
+                      et_error *error)
 {
     double x = value->number;
     if (value->missing)
@@ -147,11 +148,12 @@ static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_
 static const char *emit_line(et_emitting *e)
 {
     return et_emit_cast(
-        e->to, et_emit_with_each(e, "Add", et_emit_deviation(e), offsetof(et_fitted, base)),
+        e->to,
+        et_emit_with_each(e, "Add", et_emit_deviation(e), offsetof(et_fitted_transform, base)),
         ET_ONNX_F32);
 }
 
-static void fit_scale(et_fitted *fitted, const et_fitting *with)
+static void fit_scale(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     bool usual = with->spec->minimum == 0 && with->spec->maximum == 0;
@@ -171,7 +173,8 @@ static void fit_scale(et_fitted *fitted, const et_fitting *with)
 
 /* ---- other numbers: log, missing ---- */
 
-static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_log(const et_fitted_transform *f, const et_reading *value, void *to,
+                     et_error *error)
 {
     (void)f;
     double x = value->number;
@@ -195,14 +198,15 @@ static const char *emit_log(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-static void fit_missing(et_fitted *fitted, const et_fitting *with)
+static void fit_missing(et_fitted_transform *fitted, const et_fitting *with)
 {
     const char **names = et_fit_columns(fitted, with, 1);
     if (names)
         names[0] = et_arena_printf(with->arena, "%s is missing", with->name);
 }
 
-static int apply_missing(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_missing(const et_fitted_transform *f, const et_reading *value, void *to,
+                         et_error *error)
 {
     (void)f;
     return et_put_number(to, value->missing, 0, error);
@@ -227,7 +231,7 @@ static const et_reading *value_at(const et_reading *value, size_t i)
     return value->list ? &value->list[i] : value;
 }
 
-static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
+static void fit_bucketize(et_fitted_transform *fitted, const et_fitting *with)
 {
     int n = with->spec->boundary_count;
     const double *b = with->spec->boundaries;
@@ -244,7 +248,8 @@ static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
     names[n] = et_arena_printf(with->arena, "%s >= %g", with->name, b[n - 1]);
 }
 
-static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_bucketize(const et_fitted_transform *f, const et_reading *value, void *to,
+                           et_error *error)
 {
     (void)error;
     clear_columns(f, to);
@@ -255,13 +260,13 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
 
 static const char *emit_bucketize(et_emitting *e)
 {
-    const et_fitted *f = e->fitted[0];
+    const et_fitted_transform *f = e->fitted[0];
     const char *points = et_onnx_doubles(e->to, f->point, f->points);
     const char *index = et_emit_count(e->to, et_onnx_call(e->to, "LessOrEqual", points, e->x));
     return et_emit_one_hot(e->to, index, f->width);
 }
 
-static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
+static void fit_one_hot(et_fitted_transform *fitted, const et_fitting *with)
 {
     fitted->labels = entries(with);
     int n = fitted->labels ? fitted->labels->count : 0;
@@ -273,7 +278,8 @@ static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
     names[n] = et_arena_printf(with->arena, "%s: another", with->name);
 }
 
-static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_one_hot(const et_fitted_transform *f, const et_reading *value, void *to,
+                         et_error *error)
 {
     (void)error;
     clear_columns(f, to);
@@ -291,7 +297,7 @@ static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, 
 
 /* The labels that label_of can find, as numbers, and their indices. keys and indices have room for
  * all labels. Returns how many there are; -1: a number is not an int64. */
-static int number_labels(const et_fitted *f, int64_t *keys, int64_t *indices)
+static int number_labels(const et_fitted_transform *f, int64_t *keys, int64_t *indices)
 {
     int count = 0;
     for (int i = 0; i < f->labels->count; i++) {
@@ -329,7 +335,7 @@ static const char *emit_encoder(const et_emitting *e, const int64_t *keys, const
 
 static const char *emit_number_labels(et_emitting *e, int64_t unknown)
 {
-    const et_fitted *f = e->fitted[0];
+    const et_fitted_transform *f = e->fitted[0];
     const size_t room = (size_t)f->labels->count;
     int64_t *keys = et_alloc(2 * room, sizeof *keys), *indices = keys ? keys + room : NULL;
     int count = keys ? number_labels(f, keys, indices) : 0;
@@ -367,7 +373,7 @@ static const char *emit_one_hot(et_emitting *e)
 
 /* ---- ids: embed, hash, cross ---- */
 
-static void fit_embed(et_fitted *fitted, const et_fitting *with)
+static void fit_embed(et_fitted_transform *fitted, const et_fitting *with)
 {
     et_fit_one_column(fitted, with);
     fitted->labels = entries(with);
@@ -375,7 +381,8 @@ static void fit_embed(et_fitted *fitted, const et_fitting *with)
     fitted->unknown = fitted->cardinality - 2;
 }
 
-static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_embed(const et_fitted_transform *f, const et_reading *value, void *to,
+                       et_error *error)
 {
     (void)error;
     int index = value->missing ? -1 : label_of(f, value);
@@ -387,7 +394,7 @@ static const char *emit_embed(et_emitting *e)
     return emit_labels(e, e->fitted[0]->unknown);
 }
 
-static void fit_hash(et_fitted *fitted, const et_fitting *with)
+static void fit_hash(et_fitted_transform *fitted, const et_fitting *with)
 {
     et_fit_one_column(fitted, with);
     fitted->cardinality = with->spec->buckets + 1;
@@ -395,14 +402,15 @@ static void fit_hash(et_fitted *fitted, const et_fitting *with)
         with->spec->buckets; /* the ID of a missing value; no other value is unknown */
 }
 
-static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_hash(const et_fitted_transform *f, const et_reading *value, void *to,
+                      et_error *error)
 {
     (void)error;
     uint64_t buckets = (uint64_t)f->cardinality - 1;
     return put_id(to, (int64_t)(value->missing ? buckets : hash_of(value) % buckets));
 }
 
-static void fit_cross(et_fitted *fitted, const et_fitting *with)
+static void fit_cross(et_fitted_transform *fitted, const et_fitting *with)
 {
     const char **names = et_fit_columns(fitted, with, 1);
     if (names)
@@ -413,7 +421,8 @@ static void fit_cross(et_fitted *fitted, const et_fitting *with)
 
 /* Hashes the hashes of the values. Joined texts would be ambiguous: one text could equal the texts
  * of two fields. */
-static int apply_cross(const et_fitted *f, const et_reading *values, void *to, et_error *error)
+static int apply_cross(const et_fitted_transform *f, const et_reading *values, void *to,
+                       et_error *error)
 {
     (void)error;
     uint64_t buckets = (uint64_t)f->cardinality - 1, hash = (uint64_t)f->inputs;
@@ -448,7 +457,7 @@ const char *const et_date_parts[] = { "year", "month", "day", "weekday", "hour",
 /* How many there are in a cycle; the year has none. */
 static const int cycle[PART_COUNT] = { 0, 12, 31, 7, 24, 60 };
 
-static void fit_date(et_fitted *fitted, const et_fitting *with)
+static void fit_date(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_feature_spec *spec = with->spec;
     const et_column_metadata *m = with->metadata;
@@ -487,7 +496,8 @@ static float *put_part(float *out, int k, int value)
     return out;
 }
 
-static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_date(const et_fitted_transform *f, const et_reading *value, void *to,
+                      et_error *error)
 {
     et_date when;
     float *out = to;
@@ -571,7 +581,7 @@ static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_C
 
 /* The columns of a part, float32 [rows, 1 or 3]. A cyclic part is looked up in a table of all its
  * values. */
-static const char *emit_part(et_onnx *to, const et_fitted *f, int k, const char *part)
+static const char *emit_part(et_onnx *to, const et_fitted_transform *f, int k, const char *part)
 {
     float table[3 * 60], *end = table;
     if (!cycle[k])
@@ -634,7 +644,7 @@ bool et_label_is_positive(const char *label, const char *other)
 }
 
 /* Each integer from min to max is a class. */
-static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
+static void fit_range_classes(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     double count = m->max - m->min + 1;
@@ -652,7 +662,7 @@ static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
 }
 
 /* `column` gets the labels of all classes, although width is 1. */
-static void fit_classes(et_fitted *fitted, const et_fitting *with)
+static void fit_classes(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     if (with->field->type == ET_SCHEMA_REAL)
@@ -681,7 +691,7 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
 }
 
 /* A target with two classes beside other targets: orders its labels as no, yes. */
-static void fit_beside(et_fitted *fitted, const et_fitting *with)
+static void fit_beside(et_fitted_transform *fitted, const et_fitting *with)
 {
     if (fitted->cardinality != 2) {
         et_fitting_problem(with,
@@ -698,7 +708,7 @@ static void fit_beside(et_fitted *fitted, const et_fitting *with)
     fitted->column = names;
 }
 
-static void fit_target(et_fitted *fitted, const et_fitting *with)
+static void fit_target(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     const bool classes = with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes;
@@ -717,7 +727,8 @@ static void fit_target(et_fitted *fitted, const et_fitting *with)
     fitted->missing = NAN;
 }
 
-static int apply_target(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_target(const et_fitted_transform *f, const et_reading *value, void *to,
+                        et_error *error)
 {
     if (!f->cardinality)
         return value->missing ? (memcpy(to, &(float){ NAN }, sizeof(float)), ET_OK)
@@ -744,7 +755,8 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
 
 /* ---- weight ---- */
 
-static int apply_weight(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_weight(const et_fitted_transform *f, const et_reading *value, void *to,
+                        et_error *error)
 {
     (void)f;
     if (value->missing)
@@ -758,14 +770,15 @@ static int apply_weight(const et_fitted *f, const et_reading *value, void *to, e
 
 /* ---- a numeric target as it was written ---- */
 
-static void fit_written(et_fitted *fitted, const et_fitting *with)
+static void fit_written(et_fitted_transform *fitted, const et_fitting *with)
 {
     et_fit_line(fitted, with);
     fitted->width = sizeof(double) / sizeof(float);
     fitted->column = NULL;
 }
 
-static int apply_written(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+static int apply_written(const et_fitted_transform *f, const et_reading *value, void *to,
+                         et_error *error)
 {
     const double number = value->missing ? NAN : value->number;
     (void)f, (void)error;

@@ -63,7 +63,7 @@ enum et_transform_takes {
 };
 
 /* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */
-typedef struct et_fitted {
+typedef struct et_fitted_transform {
     const struct et_transform_row *row;
     const int *input; /* [inputs]: which values of a row */
     int inputs;
@@ -81,7 +81,7 @@ typedef struct et_fitted {
     int yes;                     /* the class that is yes: 0 or 1 */
     unsigned parts;              /* of a date, a bit each */
     et_date_order order;         /* the same */
-} et_fitted;
+} et_fitted_transform;
 
 /* The input of fit. */
 typedef struct et_fitting {
@@ -94,16 +94,16 @@ typedef struct et_fitting {
     bool exact; /* of a target: numbers are standardized */
 } et_fitting;
 
-typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
+typedef void et_transform_fit_fn(et_fitted_transform *fitted, const et_fitting *with);
 /* Writes width floats, or ids: int32. ET_EDATA without the place, which the caller adds. values are
  * the row's inputs, in order. */
-typedef int et_transform_apply_fn(const et_fitted *fitted, const et_reading *values, void *to,
-                                  et_error *error);
+typedef int et_transform_apply_fn(const et_fitted_transform *fitted, const et_reading *values,
+                                  void *to, et_error *error);
 
 /* The arguments of emit, which adds apply as nodes to a model. */
 typedef struct et_emitting {
     et_onnx *to;
-    const et_fitted *const
+    const et_fitted_transform *const
         *fitted; /* [count]: one transform, or several that map one number to one number */
     int count;
     const char *x; /* float64 [rows, count], a time in seconds since 1970; or text [rows, 1] */
@@ -138,7 +138,7 @@ extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
 extern const char *const et_date_parts[];
 
 /* Names of width columns, which the caller fills; NULL: no memory, which the arena remembers. */
-const char **et_fit_columns(et_fitted *fitted, const et_fitting *with, int64_t width);
+const char **et_fit_columns(et_fitted_transform *fitted, const et_fitting *with, int64_t width);
 
 /* Prints the beginning of a problem of a fit: line and name of the feature. */
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
@@ -168,8 +168,9 @@ int64_t et_words_count(const char *text, size_t length);
 /* Words that the transform takes of a text without a limit. */
 int64_t et_words_taken(const char *text, size_t length);
 
-void et_words_fit(et_fitted *fitted, const et_fitting *with);
-int et_words_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error);
+void et_words_fit(et_fitted_transform *fitted, const et_fitting *with);
+int et_words_apply(const et_fitted_transform *f, const et_reading *value, void *to,
+                   et_error *error);
 
 /* ---- feature sets, for the library, beyond <etude/feature_set.h> ---- */
 

@@ -44,7 +44,7 @@ void et_fitting_problem(const et_fitting *with, const char *format, ...)
         et_problems_add(with->problems, "feature %s: %s", with->spec->name, text);
 }
 
-const char **et_fit_columns(et_fitted *fitted, const et_fitting *with, int64_t width)
+const char **et_fit_columns(et_fitted_transform *fitted, const et_fitting *with, int64_t width)
 {
     const char **names = et_arena_array(with->arena, (size_t)width, sizeof *names);
     fitted->width = width;
@@ -52,14 +52,14 @@ const char **et_fit_columns(et_fitted *fitted, const et_fitting *with, int64_t w
     return names;
 }
 
-void et_fit_one_column(et_fitted *fitted, const et_fitting *with)
+void et_fit_one_column(et_fitted_transform *fitted, const et_fitting *with)
 {
     const char **names = et_fit_columns(fitted, with, 1);
     if (names)
         names[0] = with->name;
 }
 
-void et_fit_line(et_fitted *fitted, const et_fitting *with)
+void et_fit_line(et_fitted_transform *fitted, const et_fitting *with)
 {
     et_fit_one_column(fitted, with);
     fitted->divisor = fitted->span = 1;
@@ -77,7 +77,7 @@ void et_fitting_lacks(const et_fitting *with, const char *what)
                            what, with->field->name, et_transform_name(with->spec->type));
 }
 
-void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
+void et_fit_standardize(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     et_fit_line(fitted, with);
@@ -94,7 +94,7 @@ void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
 
 /* ---- points ---- */
 
-int et_fitted_points_below(const et_fitted *f, double x, bool or_equal)
+int et_fitted_points_below(const et_fitted_transform *f, double x, bool or_equal)
 {
     int low = 0, high = f->points;
     while (low < high) {

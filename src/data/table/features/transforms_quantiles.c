@@ -52,9 +52,9 @@ const char *et_emit_with_each(const et_emitting *e, const char *op, const char *
 
 const char *et_emit_deviation(const et_emitting *e)
 {
-    const char *y = et_emit_with_each(e, "Sub", e->x, offsetof(et_fitted, offset));
-    y = et_emit_with_each(e, "Div", y, offsetof(et_fitted, divisor));
-    return et_emit_with_each(e, "Mul", y, offsetof(et_fitted, span));
+    const char *y = et_emit_with_each(e, "Sub", e->x, offsetof(et_fitted_transform, offset));
+    y = et_emit_with_each(e, "Div", y, offsetof(et_fitted_transform, divisor));
+    return et_emit_with_each(e, "Mul", y, offsetof(et_fitted_transform, span));
 }
 
 /* ---- quantiles ---- */
@@ -66,7 +66,7 @@ typedef struct blocks {
     int64_t size;
 } blocks;
 
-static blocks emit_blocks(et_onnx *to, const et_fitted *f)
+static blocks emit_blocks(et_onnx *to, const et_fitted_transform *f)
 {
     blocks b = { .size = (int64_t)ceil(sqrt(f->points)) };
     const int64_t count = (f->points + b.size - 1) / b.size, shape[] = { count + 1, b.size };
@@ -97,7 +97,7 @@ static const char *emit_points_below(et_onnx *to, const blocks *b, const char *x
 
 /* The rank 0..1 of x, float64 [rows, 1], among the points of fitted, as in the transform quantile.
  * At least two points differ. */
-static const char *emit_portion(et_onnx *to, const et_fitted *f, const char *x)
+static const char *emit_portion(et_onnx *to, const et_fitted_transform *f, const char *x)
 {
     const blocks b = emit_blocks(to, f);
     const int64_t last = f->points - 1;
@@ -222,7 +222,7 @@ double et_normal_quantile(double p)
 #define CLIP_FROM  5
 #define CLIP_LEAST 4
 
-void et_fit_quantile(et_fitted *fitted, const et_fitting *with)
+void et_fit_quantile(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     int n = m->quantile_count;
@@ -248,7 +248,7 @@ static double quantile_at(const et_column_metadata *m, double p)
     return at == low ? q[0] : q[0] + (at - low) * (q[1] - q[0]);
 }
 
-void et_fit_robust(et_fitted *fitted, const et_fitting *with)
+void et_fit_robust(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     et_fit_line(fitted, with);
@@ -266,7 +266,8 @@ void et_fit_robust(et_fitted *fitted, const et_fitting *with)
 }
 
 /* Bounds outliers to +-3. hypot, because the square may overflow. */
-int et_apply_robust(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+int et_apply_robust(const et_fitted_transform *f, const et_reading *value, void *to,
+                    et_error *error)
 {
     const double x = value->number;
     const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
@@ -290,7 +291,7 @@ const char *et_emit_robust(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-void et_fit_clip(et_fitted *fitted, const et_fitting *with)
+void et_fit_clip(et_fitted_transform *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     if (m->quantile_count < 2 || !m->has_range) {
@@ -325,7 +326,7 @@ void et_fit_clip(et_fitted *fitted, const et_fitting *with)
 }
 
 /* z; if |z| > t: 2 t - t^2 / |z| with z's sign. This bounds outliers to +-2 t. */
-int et_apply_clip(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+int et_apply_clip(const et_fitted_transform *f, const et_reading *value, void *to, et_error *error)
 {
     const double x = value->number;
     const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
@@ -337,8 +338,8 @@ const char *et_emit_clip(et_emitting *e)
 {
     et_onnx *to = e->to;
     const char *z = et_emit_deviation(e), *size = et_onnx_call(to, "Abs", z);
-    const char *inverse = et_emit_with_each(e, "Max", size, offsetof(et_fitted, bend));
-    inverse = et_emit_with_each(e, "Div", inverse, offsetof(et_fitted, bend));
+    const char *inverse = et_emit_with_each(e, "Max", size, offsetof(et_fitted_transform, bend));
+    inverse = et_emit_with_each(e, "Div", inverse, offsetof(et_fitted_transform, bend));
     const char *r = et_onnx_call(to, "Div", et_emit_number(to, 1), inverse);
     const char *factor =
         et_onnx_call(to, "Mul", r, et_onnx_call(to, "Sub", et_emit_number(to, 2), r));
@@ -346,7 +347,7 @@ const char *et_emit_clip(et_emitting *e)
 }
 
 /* The rank of x among the quantiles, 0..1. If several quantiles equal x: their mean rank. */
-static double portion(const et_fitted *f, double x)
+static double portion(const et_fitted_transform *f, double x)
 {
     int last = f->points - 1, from = et_fitted_points_below(f, x, false),
         to = et_fitted_points_below(f, x, true) - 1;
@@ -359,7 +360,8 @@ static double portion(const et_fitted *f, double x)
     return (to + (x - low) / (high - low)) / last;
 }
 
-int et_apply_quantile(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+int et_apply_quantile(const et_fitted_transform *f, const et_reading *value, void *to,
+                      et_error *error)
 {
     if (value->missing || f->point[0] == f->point[f->points - 1])
         return et_put_number(to, 0, 0, error);
@@ -376,7 +378,7 @@ static const char *emit_portions(const et_emitting *e)
 {
     const char **parts = et_alloc_zero((size_t)e->count, sizeof *parts), *y = NULL;
     for (int i = 0; parts && i < e->count; i++) {
-        const et_fitted *f = e->fitted[i];
+        const et_fitted_transform *f = e->fitted[i];
         const int64_t at = i;
         const char *x = et_onnx_call(e->to, "Gather", e->x, et_onnx_ints(e->to, &at, 1));
         et_onnx_set_int(e->to, "axis", 1);

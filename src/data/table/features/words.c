@@ -47,7 +47,7 @@ int64_t et_words_taken(const char *text, size_t length)
     return count;
 }
 
-void et_words_fit(et_fitted *fitted, const et_fitting *with)
+void et_words_fit(et_fitted_transform *fitted, const et_fitting *with)
 {
     fitted->width = 2 * with->spec->words - 1;
     fitted->cardinality = with->spec->buckets;
@@ -82,12 +82,12 @@ static int read_words(et_strbuf *out, const et_reading *value, et_error *error)
     return !status && out->failed ? et_alloc_failed(error, out->length, "words") : status;
 }
 
-static int32_t id_of(const et_fitted *f, const char *text, size_t length)
+static int32_t id_of(const et_fitted_transform *f, const char *text, size_t length)
 {
     return (int32_t)(et_checksum(text, length) % (uint64_t)f->cardinality);
 }
 
-static void put_ids(const et_fitted *f, int32_t *to, const char *text, size_t length)
+static void put_ids(const et_fitted_transform *f, int32_t *to, const char *text, size_t length)
 {
     const char *end = text + length, *before = NULL;
     int64_t count = 0;
@@ -103,7 +103,7 @@ static void put_ids(const et_fitted *f, int32_t *to, const char *text, size_t le
     }
 }
 
-int et_words_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+int et_words_apply(const et_fitted_transform *f, const et_reading *value, void *to, et_error *error)
 {
     et_strbuf words = ET_STRBUF_INIT;
     int32_t *ids = to;
