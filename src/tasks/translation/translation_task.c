@@ -844,7 +844,7 @@ int et_translation_belongs(const void *options, const char *model_dir, const et_
     et_vocabularies_init(&v, &((const et_translation_options *)options)->vocabulary);
     int status = et_artifact_open(&artifact, model_dir, error);
     if (!status)
-        status = et_vocabularies_check_files(&v, identity, &artifact, &arena, error);
+        status = et_vocabularies_check_all(&v, identity, &artifact, &arena, error);
     et_artifact_close(&artifact);
     et_arena_release(&arena);
     return status;

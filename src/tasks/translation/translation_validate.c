@@ -251,37 +251,6 @@ static int log_results(et_value *logs, const et_decoder_sentence *sentences, int
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
 
-/* If the batch has targets, this is the default forward step; its outputs are the pass's. */
-int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
-                                  et_error *error)
-{
-    et_assert(now && now->inputs);
-    et_arena arena = ET_ARENA_INIT;
-    sources s;
-    const int at = et_layout_find(now->inputs->layout, et_pair_fields[ET_PAIR_TARGET_IDS].name);
-    if (at >= 0 && now->inputs->filled[now->inputs->layout->field[at].kind] > 0)
-        return et_task_defaults.inference_step(self, now, outputs, error);
-    if (!outputs)
-        return et_fail(
-            error, ET_EUSAGE,
-            "a batch without targets is only translated: give a dict for the translations");
-    int status = find_sources(downcast(self), now->inputs, &s, error);
-    if (!status)
-        status = check_positions(&s, error);
-    et_decoder_sentence *sentences =
-        et_arena_array(&arena, (size_t)now->inputs->filled[0] + 1, sizeof *sentences);
-    if (!status && !sentences)
-        status = et_alloc_failed(error, 0, "sentences");
-    for (int64_t i = 0; !status && i < s.count; i++)
-        sentences[i] = source_at(&s, i);
-    if (!status)
-        status = translation_search(downcast(self), sentences, s.count, false, &arena, error);
-    if (!status)
-        status = log_results(outputs, sentences, s.count, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 /* The text of a number, and the pair in it; NULL: no pair has it. */
 static const et_scored *find_scored(const et_translation_task *task, int64_t number, int64_t *pair)
 {
@@ -318,44 +287,64 @@ static int whole_source(const et_translation_task *task, int64_t number,
     return status;
 }
 
-static int log_search(et_translation_task *task, const et_batch *batch, et_value *logs,
-                      et_arena *arena, et_error *error)
+/* Translates the sources of a batch. step: of a validation, which also logs the sources. */
+static int log_search(et_translation_task *task, const et_batch *batch, bool step, et_value *logs,
+                      et_error *error)
 {
+    et_arena arena = ET_ARENA_INIT;
     sources s;
     int status = find_sources(task, batch, &s, error);
-    if (!status && s.rows)
+    if (!status && step && s.rows)
         status = et_fail(error, ET_EUSAGE,
                          "a validation step logs tokens of sources: the batch needs the field %s",
                          et_pair_fields[ET_PAIR_SOURCE_IDS].name);
+    if (!status)
+        status = check_positions(&s, error);
     et_decoder_sentence *sentences =
-        et_arena_array(arena, (size_t)batch->filled[0] + 1, sizeof *sentences);
+        et_arena_array(&arena, (size_t)batch->filled[0] + 1, sizeof *sentences);
     if (!status && !sentences)
         status = et_alloc_failed(error, 0, "sentences");
     for (int64_t i = 0; !status && i < s.count; i++) {
         sentences[i] = source_at(&s, i);
-        status = whole_source(task, batch->sample[i], &sentences[i], arena, error);
+        if (step)
+            status = whole_source(task, batch->sample[i], &sentences[i], &arena, error);
     }
     if (!status)
-        status = translation_search(task, sentences, s.count, false, arena, error);
-    et_value *inputs = status ? NULL : et_value_set_list(logs, STEP_INPUTS);
-    for (int64_t i = 0; !status && i < s.count; i++)
+        status = translation_search(task, sentences, s.count, false, &arena, error);
+    et_value *inputs = status || !step ? NULL : et_value_set_list(logs, STEP_INPUTS);
+    for (int64_t i = 0; !status && step && i < s.count; i++)
         log_ids(inputs, sentences[i].source, sentences[i].length);
-    return status ? status : log_results(logs, sentences, s.count, error);
+    if (!status)
+        status = log_results(logs, sentences, s.count, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* If the batch has targets, this is the default forward step; its outputs are the pass's. */
+int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
+                                  et_error *error)
+{
+    et_assert(now && now->inputs);
+    const int at = et_layout_find(now->inputs->layout, et_pair_fields[ET_PAIR_TARGET_IDS].name);
+    if (at >= 0 && now->inputs->filled[now->inputs->layout->field[at].kind] > 0)
+        return et_task_defaults.inference_step(self, now, outputs, error);
+    if (!outputs)
+        return et_fail(
+            error, ET_EUSAGE,
+            "a batch without targets is only translated: give a dict for the translations");
+    return log_search(downcast(self), now->inputs, false, outputs, error);
 }
 
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                                       et_error *error)
 {
     et_assert(now && logs);
-    et_arena arena = ET_ARENA_INIT;
     et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     for (int64_t i = 0; i < now->inputs->filled[0]; i++)
         et_value_add_int(ids, now->inputs->sample[i]);
     if (now->internals && now->internals->reduces)
         return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
-    int status = log_search(downcast(self), now->inputs, logs, &arena, error);
-    et_arena_release(&arena);
-    return status;
+    return log_search(downcast(self), now->inputs, true, logs, error);
 }
 
 /* ---- the state ---- */

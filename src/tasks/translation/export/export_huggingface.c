@@ -486,15 +486,8 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     folder.longest = o.longest;
     if (!status)
         status = et_transformers_write(&folder, directory, error);
-    if (!status) {
-        const float encoder = o.model.encoder.norm_epsilon, decoder = o.model.decoder.norm_epsilon;
-        if (encoder != NORM_EPSILON || decoder != NORM_EPSILON)
-            et_log(ET_LOG_WARNING,
-                   "task.model.%s.norm_epsilon is %g, but norms of transformers add %g, so results "
-                   "there differ in the last digits",
-                   encoder != NORM_EPSILON ? "encoder" : "decoder",
-                   (double)(encoder != NORM_EPSILON ? encoder : decoder), (double)NORM_EPSILON);
-    }
+    if (!status)
+        et_export_warn_norms(&o.model, "transformers", NORM_EPSILON);
     et_safetensors_close(o.unused);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

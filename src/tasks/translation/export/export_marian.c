@@ -45,16 +45,8 @@ static int check_start(et_marian_export *m, bool release, et_error *error)
 void et_marian_export_warn(const et_marian_export *m)
 {
     const et_translator *t = m->t;
-    const et_transformer *model = &m->model;
     const et_beam_options beam = et_translator_decoder_options(t).beam;
-    const float encoder = model->encoder.norm_epsilon, decoder = model->decoder.norm_epsilon;
-    const float there = (float)ET_MARIAN_NORM_EPSILON;
-    if (encoder != there || decoder != there)
-        et_log(ET_LOG_WARNING,
-               "task.model.%s.norm_epsilon is %g, but norms of Marian add %g, so results there "
-               "differ in the last digits",
-               encoder != there ? "encoder" : "decoder",
-               (double)(encoder != there ? encoder : decoder), (double)there);
+    et_export_warn_norms(&m->model, "Marian", (float)ET_MARIAN_NORM_EPSILON);
     if (beam.size > 1 && beam.alpha > 0 && !beam.by_length)
         et_log(ET_LOG_WARNING,
                "the search of Marian has no task.model.length_penalty gnmt: beam search there "

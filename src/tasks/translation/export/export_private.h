@@ -100,6 +100,9 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
 /* What differs there. */
 void et_marian_export_warn(const et_marian_export *m);
 
+/* Warns if norms of the model add another number to the variance than those of the program. */
+void et_export_warn_norms(const et_transformer *model, const char *program, float there);
+
 /* Writes a file; releases text. */
 int et_export_write_text(const char *path, et_strbuf *text, et_error *error);
 

@@ -2,9 +2,23 @@
 
 #include <stdio.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/vector.h"
+
+void et_export_warn_norms(const et_transformer *model, const char *program, float there)
+{
+    et_assert(model && program);
+    const float encoder = model->encoder.norm_epsilon, decoder = model->decoder.norm_epsilon;
+    if (encoder != there || decoder != there)
+        et_log(ET_LOG_WARNING,
+               "task.model.%s.norm_epsilon is %g, but norms of %s add %g, so results there differ "
+               "in the last digits",
+               encoder != there ? "encoder" : "decoder",
+               (double)(encoder != there ? encoder : decoder), program, (double)there);
+}
 
 void et_exported_tensors_release(et_exported_tensors *list)
 {

@@ -2,6 +2,7 @@
  * and those of each part of its mix are handled in the same way. */
 #include "tasks/translation/settings/input.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,10 +107,31 @@ static et_translation_part part_at(const et_translation_data *data, size_t i)
     return part;
 }
 
+/* The files of a part: what their settings are called, and where a corpus has them. */
+enum { PATH_LISTS = 4 };
+static const struct {
+    const char *name;
+    size_t given, found; /* et_strings, in et_translation_part and in et_corpus_paths */
+} path_lists[PATH_LISTS] = {
+    { "source_path", offsetof(et_translation_part, source_path),
+      offsetof(et_corpus_paths, source) },
+    { "target_path", offsetof(et_translation_part, target_path),
+      offsetof(et_corpus_paths, target) },
+    { "tsv_path", offsetof(et_translation_part, tsv_path), offsetof(et_corpus_paths, tsv) },
+    { "input_path", offsetof(et_translation_part, input_path), offsetof(et_corpus_paths, records) },
+};
+
+static const et_strings *paths_of(const et_translation_part *part, int list)
+{
+    return (const et_strings *)(const void *)((const char *)part + path_lists[list].given);
+}
+
 static bool names_text(const et_translation_part *part)
 {
-    return part->source_path.count || part->target_path.count || part->tsv_path.count ||
-           part->input_path.count;
+    size_t count = 0;
+    for (int i = 0; i < PATH_LISTS; i++)
+        count += paths_of(part, i)->count;
+    return count;
 }
 
 bool et_translation_has_data(const et_translation_data *data)
@@ -156,43 +178,30 @@ static int check_tag(const char *name, const et_translation_part *part, et_error
 
 static int check_part(const char *name, const et_translation_part *part, et_error *error)
 {
-    const struct {
-        const char *name;
-        const et_strings *paths;
-    } rows[] = {
-        { "source_path", &part->source_path },
-        { "target_path", &part->target_path },
-        { "tsv_path", &part->tsv_path },
-        { "input_path", &part->input_path },
-    };
     const char *first = NULL;
-    int status = ET_OK;
-    for (int i = 0; i < 4; i++) {
-        const et_strings *paths = rows[i].paths;
+    for (int i = 0; i < PATH_LISTS; i++) {
+        const et_strings *paths = paths_of(part, i);
         for (size_t k = 0; k < paths->count; k++)
             if (!*paths->items[k])
                 return et_fail(error, ET_ECONFIG,
                                "task.%s.%s: path %zu of %zu is empty; name a file", name,
-                               rows[i].name, k + 1, paths->count);
+                               path_lists[i].name, k + 1, paths->count);
     }
-    for (int i = 0; i < 4; i++) {
-        if (!rows[i].paths->count)
+    for (int i = 0; i < PATH_LISTS; i++) {
+        if (!paths_of(part, i)->count)
             continue;
         if (first && i > 1)
             return et_fail(error, ET_ECONFIG, "task.%s: %s and %s are both set; keep one", name,
-                           first, rows[i].name);
-        first = first ? first : rows[i].name;
+                           first, path_lists[i].name);
+        first = first ? first : path_lists[i].name;
     }
-    if (!status)
-        status = check_sides(name, et_paths_count(&part->source_path),
-                             et_paths_count(&part->target_path), error);
-    if (!status)
-        status = check_tag(name, part, error);
-    if (status)
+    int status;
+    if ((status = check_sides(name, et_paths_count(&part->source_path),
+                              et_paths_count(&part->target_path), error)) ||
+        (status = check_tag(name, part, error)))
         return status;
-    if (!part->input_path.count)
-        return ET_OK;
-    if (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang))
+    if (!part->input_path.count ||
+        (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang)))
         return ET_OK;
     return et_fail(
         error, ET_ECONFIG,
@@ -216,57 +225,44 @@ static int check_set_name(const char *name, const et_translation_part *sets, siz
     return ET_OK;
 }
 
-static int check_sets(const char *name, const et_translation_data *data, bool training,
-                      et_error *error)
+/* Several texts: a mix to train on, or sets to validate on. */
+static int check_texts(const char *name, const et_translation_data *data, bool training,
+                       et_error *error)
 {
     const et_translation_part own = part_of_data(data);
+    const size_t mix = data->mix.count, sets = data->sets.count;
     int status = ET_OK;
-    if (data->sets.count && training)
+    if (mix && names_text(&own))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: mix and paths are both set; move the files into the mix", name);
+    if (mix && !training)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.mix: a mix is only for training; name one text, or sets", name);
+    if (mix > ET_TRANSLATION_MIX_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.mix: %zu texts; give at most %d (each may have many files)", name,
+                       mix, ET_TRANSLATION_MIX_MAX);
+    if (sets && training)
         return et_fail(error, ET_ECONFIG, "task.%s.sets: sets are only for validation; use mix",
                        name);
-    if (data->sets.count && names_text(&own))
+    if (sets && names_text(&own))
         return et_fail(error, ET_ECONFIG,
                        "task.%s: sets and paths are both set; move the files into a set, or remove "
                        "them (source_path=null and so on)",
                        name);
-    if (data->sets.count > ET_TRANSLATION_SETS_MAX)
-        return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu sets; give at most %d", name,
-                       data->sets.count, ET_TRANSLATION_SETS_MAX);
-    for (size_t i = 0; !status && i < data->sets.count; i++) {
+    if (sets > ET_TRANSLATION_SETS_MAX)
+        return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu sets; give at most %d", name, sets,
+                       ET_TRANSLATION_SETS_MAX);
+    for (size_t i = 0; !status && i < mix + sets; i++) {
         char own_name[SETTING_MAX];
         const et_translation_part part = part_at(data, i);
-        snprintf(own_name, sizeof own_name, "%s.sets[%zu]", name, i);
-        status = check_set_name(name, data->sets.items, i, error);
+        snprintf(own_name, sizeof own_name, "%s.%s[%zu]", name, sets ? "sets" : "mix", i);
+        if (sets)
+            status = check_set_name(name, data->sets.items, i, error);
         if (!status)
             status = names_text(&part) ? check_part(own_name, &part, error)
                                        : et_fail(error, ET_ECONFIG,
                                                  "task.%s: no text is given; name files", own_name);
-    }
-    return status;
-}
-
-static int check_mix(const char *name, const et_translation_data *data, bool training,
-                     et_error *error)
-{
-    const et_translation_part own = part_of_data(data);
-    int status = ET_OK;
-    if (data->mix.count && names_text(&own))
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: mix and paths are both set; move the files into the mix", name);
-    if (data->mix.count && !training)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.mix: a mix is only for training; name one text, or sets", name);
-    if (data->mix.count > ET_TRANSLATION_MIX_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.mix: %zu texts; give at most %d (each may have many files)", name,
-                       data->mix.count, ET_TRANSLATION_MIX_MAX);
-    for (size_t i = 0; !status && i < data->mix.count; i++) {
-        char own_name[SETTING_MAX];
-        const et_translation_part part = part_at(data, i);
-        snprintf(own_name, sizeof own_name, "%s.mix[%zu]", name, i);
-        status = names_text(&part) ? check_part(own_name, &part, error)
-                                   : et_fail(error, ET_ECONFIG,
-                                             "task.%s: no text is given; name files", own_name);
     }
     return status;
 }
@@ -331,8 +327,7 @@ int et_translation_check_data(const char *name, const et_translation_data *data,
     et_assert(name);
     const et_translation_part own = part_of_data(data);
     int status;
-    if ((status = check_mix(name, data, training, error)) ||
-        (status = check_sets(name, data, training, error)) ||
+    if ((status = check_texts(name, data, training, error)) ||
         (status = check_part(name, &own, error)) ||
         (status = check_others(name, data, training, error)))
         return status;
@@ -349,25 +344,16 @@ int et_translation_check_data(const char *name, const et_translation_data *data,
 static int match_part(et_corpus_paths *out, const char *name, const et_translation_part *part,
                       et_arena *arena, et_error *error)
 {
-    const struct {
-        const char *name;
-        const et_strings *given;
-        et_strings *found;
-    } rows[] = {
-        { "source_path", &part->source_path, &out->source },
-        { "target_path", &part->target_path, &out->target },
-        { "tsv_path", &part->tsv_path, &out->tsv },
-        { "input_path", &part->input_path, &out->records },
-    };
     int status = ET_OK;
     *out = (et_corpus_paths){ .source_feature = part->src_lang,
                               .target_feature = part->tgt_lang,
                               .tag = part->tag,
                               .tag_column = part->tag_column };
-    for (int i = 0; !status && i < 4; i++) {
+    for (int i = 0; !status && i < PATH_LISTS; i++) {
+        et_strings *found = (et_strings *)(void *)((char *)out + path_lists[i].found);
         char setting[SETTING_MAX + 24];
-        snprintf(setting, sizeof setting, "task.%s.%s", name, rows[i].name);
-        status = et_paths_match(rows[i].found, rows[i].given, setting, arena, error);
+        snprintf(setting, sizeof setting, "task.%s.%s", name, path_lists[i].name);
+        status = et_paths_match(found, paths_of(part, i), setting, arena, error);
     }
     return status
                ? status
@@ -416,14 +402,12 @@ void et_translation_input_close(et_translation_input *input)
 static void read_part(const et_translation_part *part,
                       void (*file)(void *payload, const char *path), void *payload)
 {
-    const et_strings *lists[] = { &part->source_path, &part->target_path, &part->tsv_path,
-                                  &part->input_path };
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < PATH_LISTS; i++) {
         /* A file that can't be found can't be read: opening it reports that. */
         et_arena arena = ET_ARENA_INIT;
         et_strings found;
-        if (et_paths_match(&found, lists[i], NULL, &arena, NULL))
-            found = *lists[i];
+        if (et_paths_match(&found, paths_of(part, i), NULL, &arena, NULL))
+            found = *paths_of(part, i);
         for (size_t n = 0; n < found.count; n++)
             file(payload, found.items[n]);
         et_arena_release(&arena);

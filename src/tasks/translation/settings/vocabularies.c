@@ -255,24 +255,13 @@ int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *ident
 {
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++) {
-        const char *path = et_artifact_path(artifact, v->roles[i].file, arena);
-        status = path ? et_vocabularies_check(v, i, et_vocabulary_checksum(v->models[i]), identity,
-                                              path, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
-    }
-    return status;
-}
-
-int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
-                                const et_artifact *artifact, et_arena *arena, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; i < v->count && !status; i++) {
-        uint64_t checksum;
         const char *name = v->roles[i].file, *path = et_artifact_path(artifact, name, arena);
-        status =
-            path ? et_artifact_checksum(artifact, name, ET_VOCABULARY_BYTES_MAX, &checksum, error)
-                 : et_alloc_failed(error, strlen(artifact->name), "a path");
+        uint64_t checksum = v->models[i] ? et_vocabulary_checksum(v->models[i]) : 0;
+        if (!path)
+            return et_alloc_failed(error, strlen(artifact->name), "a path");
+        if (!v->models[i])
+            status =
+                et_artifact_checksum(artifact, name, ET_VOCABULARY_BYTES_MAX, &checksum, error);
         if (!status)
             status = et_vocabularies_check(v, i, checksum, identity, path, error);
     }

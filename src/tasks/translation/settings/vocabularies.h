@@ -84,13 +84,10 @@ int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_are
 int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
                           const et_identity *identity, const char *path, et_error *error);
 
-/* The same for all open ones, of an artifact. */
+/* The same for all, of an artifact. The checksum of one that is not open is that of its file, which
+ * is not parsed: it may be damaged. */
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
                               const et_artifact *artifact, et_arena *arena, et_error *error);
-
-/* The same for their files; none need be open: a damaged file is not parsed. */
-int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
-                                const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* Settings of a new run that starts from the weights of the run model_dir: sides without a
  * vocabulary model get that run's model, and share one model if the sides of that run do. *taken:
