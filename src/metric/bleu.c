@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <etude/version.h>
-
 #include "base/assert.h"
 #include "base/text/format.h"
 
@@ -14,29 +12,14 @@
  * with p_n = matching n-grams over n-grams of the hypotheses, r and c the words of references
  * and hypotheses. Expressions keep the order of sacrebleu's, so that every bit is its own. */
 
-/* side and line are for the message: "hypothesis line 12: ...". */
-static int tokenize(const et_score *bleu, et_tokenizer *tokenizer, const char *text,
-                    const char *side, int64_t line, et_error *error)
-{
-    int status =
-        et_tokenizer_run(tokenizer, bleu->options.tokens, bleu->options.lowercase, text, error);
-    return status ? et_fail_while(error, status, "%s line %" PRId64, side, line) : 0;
-}
-
-/* text -> tokens -> numbers -> n-grams that match. Each n-gram of the hypothesis matches at most
- * as often as the reference has it (clipped counts). counts is written as a whole on success
- * only. */
-static int count_pair(et_score *bleu, et_score_counts *out, int64_t line, const char *hypothesis,
-                      const char *reference, et_error *error)
+/* Each n-gram of the hypothesis matches at most as often as the reference has it (clipped counts).
+ */
+static int count_pair(et_score *bleu, et_score_counts *out, et_error *error)
 {
     et_bleu_counts *counts = &out->bleu;
-    int status;
-    if ((status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error)) ||
-        (status = tokenize(bleu, &bleu->reference, reference, "reference", line, error)) ||
-        (status = et_words_number(&bleu->words, &bleu->hypothesis_words, &bleu->reference_words,
-                                  &bleu->hypothesis.line, &bleu->reference.line, error)) ||
-        (status = et_ngrams_match(&bleu->ngrams, &bleu->hypothesis_words, &bleu->reference_words,
-                                  ET_BLEU_ORDER, counts->correct, error)))
+    int status = et_ngrams_match(&bleu->ngrams, &bleu->hypothesis_words, &bleu->reference_words,
+                                 ET_BLEU_ORDER, counts->correct, error);
+    if (status)
         return status;
     /* One pair's counts: a metric of one, ready to be merged. */
     counts->pairs = 1;
@@ -134,7 +117,6 @@ static void compute(const et_score *bleu, et_score_result *result, const et_scor
         sacrebleu_value(result, counts, &bleu->options);
 }
 
-/* sacrebleu's keys in its order; the version is Etude's, because Etude computed the score. */
 static void sign(const et_score *bleu, char text[ET_SCORE_TEXT_MAX])
 {
     /* ORDER et_bleu_smooth. */
@@ -143,10 +125,9 @@ static void sign(const et_score *bleu, char text[ET_SCORE_TEXT_MAX])
         [ET_BLEU_SMOOTH_NONE] = "none",
         [ET_BLEU_SMOOTH_MODEL_GARDEN] = "model-garden",
     };
-    snprintf(text, ET_SCORE_TEXT_MAX, "nrefs:1|case:%s|eff:%s|tok:%s|smooth:%s|version:etude-%s",
-             bleu->options.lowercase ? "lc" : "mixed", bleu->options.effective_order ? "yes" : "no",
-             et_bleu_tokens_name(bleu->options.tokens), smooth_names[bleu->options.smooth],
-             ET_VERSION);
+    snprintf(text, ET_SCORE_TEXT_MAX, "eff:%s|tok:%s|smooth:%s",
+             bleu->options.effective_order ? "yes" : "no",
+             et_bleu_tokens_name(bleu->options.tokens), smooth_names[bleu->options.smooth]);
 }
 
 /* "BLEU|... = 35.12 68.1/42.0/28.3/19.5 (BP = 1.000 ratio = 1.010 hyp_len = 12103 ref_len =
@@ -167,6 +148,7 @@ static void print(const et_score_result *result, int width, const char *name,
 
 static const et_score_class class = { .title = "BLEU",
                                       .size = sizeof(et_bleu_counts),
+                                      .by_words = true,
                                       .count = count_pair,
                                       .check = check,
                                       .compute = compute,

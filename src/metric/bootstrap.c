@@ -89,14 +89,6 @@ void et_resample_init(et_resample *r, uint64_t seed)
 
 /* ---- draws ---- */
 
-static uint64_t next_64(et_resample *r)
-{
-    advance(r);
-    const uint64_t value = r->state[0] ^ r->state[1];
-    const unsigned turn = (unsigned)(r->state[1] >> 58);
-    return value >> turn | value << ((64 - turn) & 63);
-}
-
 /* The lower half of a number comes first. */
 static uint32_t next_32(et_resample *r)
 {
@@ -104,7 +96,10 @@ static uint32_t next_32(et_resample *r)
         r->has_half = false;
         return r->half;
     }
-    const uint64_t value = next_64(r);
+    advance(r);
+    const unsigned turn = (unsigned)(r->state[1] >> 58);
+    uint64_t value = r->state[0] ^ r->state[1];
+    value = value >> turn | value << ((64 - turn) & 63);
     r->has_half = true;
     r->half = (uint32_t)(value >> 32);
     return (uint32_t)value;

@@ -1,35 +1,23 @@
 #include "metric/score.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-
-#include <etude/version.h>
 
 #include "base/assert.h"
-#include "base/text/format.h"
 
 /* chrF (Popovic 2015, https://aclanthology.org/W15-3049):
  *     chrF = (1 + beta^2) P R / (beta^2 P + R),  beta = 2
  * with P and R the means over n = 1 to 6 of the matching character n-grams over those of the
  * hypothesis and of the reference. Expressions keep the order of sacrebleu's. */
 
-/* Reads text as characters that are no white space. N-grams go over the ends of words: "ab c"
- * and "a bc" are the same to it. */
-static int characters(const et_score *chrf, et_tokenizer *tokenizer, const char *text,
-                      const char *side, int64_t line, et_error *error)
+/* Takes white space out of a line. N-grams go over the ends of words: "ab c" and "a bc" are the
+ * same. */
+static void join_words(et_codes *codes)
 {
-    int status =
-        et_tokenizer_run(tokenizer, ET_BLEU_TOKENS_NONE, chrf->options.lowercase, text, error);
-    if (status)
-        return et_fail_while(error, status, "%s line %" PRId64, side, line);
-    /* Moves the kept codes together in place. */
-    et_codes *codes = &tokenizer->line;
     size_t count = 0;
     for (size_t i = 0; i < codes->count; i++)
         if (!et_unicode_is_space(codes->items[i]))
             codes->items[count++] = codes->items[i];
     codes->count = count;
-    return 0;
 }
 
 /* A line of n characters has n - order + 1. */
@@ -42,17 +30,13 @@ static int64_t ngram_count(const et_codes *codes, int order)
 
 /* As in sacrebleu, if the reference is too short for an order, the hypothesis's n-grams of that
  * order do not count. */
-static int count_pair(et_score *chrf, et_score_counts *out, int64_t line, const char *hypothesis,
-                      const char *reference, et_error *error)
+static int count_pair(et_score *chrf, et_score_counts *out, et_error *error)
 {
     et_chrf_counts *counts = &out->chrf;
-    int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
-    if (!status)
-        status = characters(chrf, &chrf->reference, reference, "reference", line, error);
-    /* Codes are the characters themselves: no numbers for them are needed. */
-    const et_codes *ours = &chrf->hypothesis.line, *theirs = &chrf->reference.line;
-    if (!status)
-        status = et_ngrams_match(&chrf->ngrams, ours, theirs, ET_CHRF_ORDER, counts->match, error);
+    et_codes *ours = &chrf->hypothesis.line, *theirs = &chrf->reference.line;
+    join_words(ours);
+    join_words(theirs);
+    int status = et_ngrams_match(&chrf->ngrams, ours, theirs, ET_CHRF_ORDER, counts->match, error);
     if (status)
         return status;
     counts->pairs = 1;
@@ -77,8 +61,11 @@ static int check(const et_score_counts *all, et_error *error)
 
 /* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
  * is beta^2. */
-static double score_of(const et_chrf_counts *counts)
+static void compute(const et_score *chrf, et_score_result *result, const et_score_counts *all)
 {
+    (void)chrf;
+    const et_chrf_counts *counts = &all->chrf;
+    *result = (et_score_result){ .score = 0 };
     /* P and R are means over orders of the corpus's sums, not means over sentences. */
     double precision = 0, recall = 0;
     int order = 0;
@@ -92,45 +79,26 @@ static double score_of(const et_chrf_counts *counts)
     }
     /* If there is nothing to compare or nothing matches, the formula has 0/0: the score is 0. */
     if (!order || precision + recall == 0)
-        return 0;
+        return;
     /* F = (1 + beta^2) P R / (beta^2 P + R), in percent. */
     precision /= order;
     recall /= order;
-    return 100 * (5 * precision * recall / (4 * precision + recall));
-}
-
-static void compute(const et_score *chrf, et_score_result *result, const et_score_counts *counts)
-{
-    (void)chrf;
-    *result = (et_score_result){ .score = score_of(&counts->chrf) };
+    result->score = 100 * (5 * precision * recall / (4 * precision + recall));
 }
 
 /* nc: order of characters, nw: of words (0: chrF, not chrF++), space: whether white space counts.
  */
-static void sign(const et_score *chrf, char text[ET_SCORE_TEXT_MAX])
-{
-    snprintf(text, ET_SCORE_TEXT_MAX,
-             "nrefs:1|case:%s|eff:yes|nc:%d|nw:0|space:no|version:etude-%s",
-             chrf->options.lowercase ? "lc" : "mixed", ET_CHRF_ORDER, ET_VERSION);
-}
-
-/* "chrF2|nrefs:1|... = 62.31" */
-static void print(const et_score_result *result, int width, const char *name,
-                  char text[ET_SCORE_TEXT_MAX])
-{
-    snprintf(text, ET_SCORE_TEXT_MAX, "%s = %s", name, et_format_fixed(result->score, width).text);
-}
-
 static const et_score_class class = { .title = "chrF2",
                                       .size = sizeof(et_chrf_counts),
+                                      .settings = "eff:yes|nc:6|nw:0|space:no",
                                       .count = count_pair,
                                       .check = check,
-                                      .compute = compute,
-                                      .sign = sign,
-                                      .print = print };
+                                      .compute = compute };
+_Static_assert(ET_CHRF_ORDER == 6, "the settings have it");
 
 int et_chrf_new(et_score **out, const et_chrf_options *options, et_error *error)
 {
-    const et_bleu_options own = { .lowercase = options && options->lowercase };
+    const et_bleu_options own = { .tokens = ET_BLEU_TOKENS_NONE,
+                                  .lowercase = options && options->lowercase };
     return et_score_new(out, &class, &own, error);
 }

@@ -89,16 +89,6 @@ typedef struct ranked {
 /* Largest first; equal ones by row, so that sums have the same bits with any qsort. */
 ET_SORT_BY(by_falling_score, ranked, ET_DOWN(score), ET_UP(row))
 
-static size_t rank_rows(ranked *order, const et_class_predictions *p, int64_t class)
-{
-    size_t count = 0;
-    for (int64_t row = 0; row < p->count; row++)
-        if (weight_of(p, row) > 0)
-            order[count++] = (ranked){ p->probability[row * p->classes + class], row };
-    qsort(order, count, sizeof *order, by_falling_score);
-    return count;
-}
-
 /* Weights so far, then divided by their ends. */
 static void draw_roc(et_class_curve *curve, const et_class_predictions *p, int64_t class,
                      const ranked *order, size_t count)
@@ -134,8 +124,14 @@ int et_roc_curve(et_class_curve *curve, const et_class_predictions *p, int64_t c
         et_class_curve_release(curve);
         status = et_alloc_failed(error, (size_t)p->count * sizeof *order, "a curve");
     }
-    if (!status)
-        draw_roc(curve, p, class, order, rank_rows(order, p, class));
+    size_t count = 0;
+    for (int64_t row = 0; row < p->count && !status; row++)
+        if (weight_of(p, row) > 0)
+            order[count++] = (ranked){ p->probability[row * p->classes + class], row };
+    if (!status) {
+        qsort(order, count, sizeof *order, by_falling_score);
+        draw_roc(curve, p, class, order, count);
+    }
     et_free(order);
     return status;
 }
@@ -179,11 +175,6 @@ typedef struct rows {
     double *confusion; /* [classes, classes] */
     double weight;     /* of all rows */
 } rows;
-
-static const float *probability_of(const rows *r, int64_t row)
-{
-    return r->given->probability + row * r->classes;
-}
 
 int64_t et_class_choose(const et_class_predictions *given, const float *p)
 {
@@ -316,7 +307,7 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
         double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
-        order[count++] = (ranked){ probability_of(r, i)[class], i };
+        order[count++] = (ranked){ r->given->probability[i * r->classes + class], i };
         all[r->given->target[i] == class] += weight;
     }
     qsort(order, (size_t)count, sizeof *order, by_score);
@@ -359,7 +350,7 @@ static void score_probabilities(const rows *r, et_class_scores *s)
         const double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
-        const float *p = probability_of(r, i);
+        const float *p = r->given->probability + i * r->classes;
         const int32_t target = r->given->target[i];
         double squares = 0;
         for (int64_t c = r->classes == 2; c < r->classes; c++) {
@@ -399,8 +390,8 @@ static int score(rows *r, et_class_scores *scores, et_error *error)
         double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
-        r->confusion[r->given->target[i] * r->classes +
-                     et_class_choose(r->given, probability_of(r, i))] += weight;
+        const float *p = r->given->probability + i * r->classes;
+        r->confusion[r->given->target[i] * r->classes + et_class_choose(r->given, p)] += weight;
         r->weight += weight;
     }
     if (r->weight <= 0)

@@ -17,39 +17,33 @@ static const char *const no_sums[] = { NULL };
 static const char *const value_names[] = { "accuracy", "precision",         "recall",
                                            "f1",       "balanced_accuracy", NULL };
 
-static const et_confusion *downcast(const et_metric *metric)
+static int64_t classes_of(const et_metric *metric)
 {
-    return (const et_confusion *)(const void *)metric;
+    return ((const et_confusion *)(const void *)metric)->classes;
 }
 
 static int64_t count(const et_metric *metric)
 {
-    int64_t classes = downcast(metric)->classes;
-    return classes * classes;
+    return classes_of(metric) * classes_of(metric);
 }
 
 static bool is_sound(const et_metric *metric)
 {
-    int64_t classes = downcast(metric)->classes;
-    return classes >= 2 && classes <= CLASSES_MAX;
-}
-
-static bool is_class(double class, int64_t classes)
-{
-    return class >= 0 && class < (double)classes;
+    return classes_of(metric) >= 2 && classes_of(metric) <= CLASSES_MAX;
 }
 
 static bool takes(const et_metric *metric, const et_sample *sample)
 {
-    int64_t classes = downcast(metric)->classes;
-    return is_class(sample->target, classes) && is_class(sample->value, classes);
+    const double classes = (double)classes_of(metric);
+    return sample->target >= 0 && sample->target < classes && sample->value >= 0 &&
+           sample->value < classes;
 }
 
 static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                 const et_sample *sample)
 {
     (void)sums;
-    int64_t classes = downcast(metric)->classes;
+    int64_t classes = classes_of(metric);
     bool weighs = sample->weight > 0 && sample->weight < WEIGHT_END;
     if (!takes(metric, sample) || !weighs)
         return;
@@ -83,7 +77,7 @@ static void value(const et_metric *metric, const et_exact_sum *sums, const int64
                   double *values)
 {
     (void)sums;
-    int64_t classes = downcast(metric)->classes;
+    int64_t classes = classes_of(metric);
     double hits = 0, all = 0, seen = 0, precision = 0, recall = 0, f1 = 0;
     for (int64_t i = 0; i < classes; i++) {
         outcome o = outcome_of(counts, classes, i);

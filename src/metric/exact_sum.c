@@ -24,11 +24,6 @@
 
 enum { PLUS = 1, MINUS = 2, NOT_A_NUMBER = 4 };
 
-static void add_special(et_exact_sum *sum, double value)
-{
-    sum->special |= isnan(value) ? NOT_A_NUMBER : value > 0 ? PLUS : MINUS;
-}
-
 static void add_digits(et_exact_sum *sum, double value)
 {
     uint64_t bits;
@@ -52,7 +47,7 @@ static void add_digits(et_exact_sum *sum, double value)
 void et_exact_sum_add_digits(et_exact_sum *sum, double value)
 {
     if (!isfinite(value)) {
-        add_special(sum, value);
+        sum->special |= isnan(value) ? NOT_A_NUMBER : value > 0 ? PLUS : MINUS;
         return;
     }
     add_digits(sum, value);

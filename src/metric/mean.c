@@ -55,36 +55,26 @@ static void add_equal(const et_metric *metric, et_exact_sum *sums, int64_t *coun
     add_two(sums, sample->value == sample->target ? sample->weight : 0, sample->weight);
 }
 
-static void total_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
-                     double *values)
+/* Of a perplexity, exp of the mean of negative log-likelihoods in nats. */
+static void value(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
+                  double *values)
 {
-    (void)metric, (void)counts;
+    (void)counts;
     values[0] = et_exact_sum_value(&sums[TOTAL]);
+    if (metric->class != et_metric_sum.class)
+        values[0] /= et_exact_sum_value(&sums[WEIGHT]);
+    if (metric->class == et_metric_perplexity.class)
+        values[0] = exp(values[0]);
 }
 
-static void quotient_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
-                        double *values)
-{
-    (void)metric, (void)counts;
-    values[0] = et_exact_sum_value(&sums[TOTAL]) / et_exact_sum_value(&sums[WEIGHT]);
-}
-
-/* exp of the mean of negative log-likelihoods in nats. */
-static void perplexity_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
-                          double *values)
-{
-    quotient_of(metric, sums, counts, values);
-    values[0] = exp(values[0]);
-}
-
-#define KIND(id, adder, reader)                                                                    \
+#define KIND(id, adder)                                                                            \
     static const et_metric_class id##_class = {                                                    \
-        .name = #id, .values = own_name, .sums = sum_names, .add = (adder), .value = (reader)      \
+        .name = #id, .values = own_name, .sums = sum_names, .add = (adder), .value = value         \
     };                                                                                             \
     const et_metric et_metric_##id = { &id##_class };
 
-KIND(mean, add_weighted, quotient_of)
-KIND(sum, add_pair, total_of)
-KIND(ratio, add_pair, quotient_of)
-KIND(perplexity, add_pair, perplexity_of)
-KIND(accuracy, add_equal, quotient_of)
+KIND(mean, add_weighted)
+KIND(sum, add_pair)
+KIND(ratio, add_pair)
+KIND(perplexity, add_pair)
+KIND(accuracy, add_equal)

@@ -67,25 +67,6 @@ void et_metric_merge(const et_metric *metric, void *state, const void *other)
         counts[i] = (int64_t)((uint64_t)counts[i] + (uint64_t)others[i]);
 }
 
-static void settle_state(const et_metric *metric, void *state)
-{
-    et_exact_sum *sums = state;
-    for (int i = 0; i < names_in(metric->class->sums); i++)
-        et_exact_sum_settle(&sums[i]);
-}
-
-static bool state_is_settled(const et_metric *metric, const void *state)
-{
-    const et_exact_sum *sums = state;
-    const int64_t *counts = const_counts_in(metric, state);
-    bool settled = true;
-    for (int i = 0; settled && i < names_in(metric->class->sums); i++)
-        settled = et_exact_sum_is_settled(&sums[i]);
-    for (int64_t i = 0, count = counts_of(metric); settled && i < count; i++)
-        settled = counts[i] >= 0;
-    return settled;
-}
-
 int et_metric_names(const et_metric *metric, const char *const **names)
 {
     *names = metric->class->values;
@@ -272,7 +253,7 @@ const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *samp
     return NULL;
 }
 
-static inline void add(et_metrics *metrics, int index, const et_sample *sample)
+void et_metrics_add_sample_at(et_metrics *metrics, int index, const et_sample *sample)
 {
     if (index < 0 || (size_t)index >= metrics->count)
         return;
@@ -280,14 +261,9 @@ static inline void add(et_metrics *metrics, int index, const et_sample *sample)
     et_metric_add(one->metric, state_of(metrics, one), sample);
 }
 
-void et_metrics_add_sample_at(et_metrics *metrics, int index, const et_sample *sample)
-{
-    add(metrics, index, sample);
-}
-
 void et_metrics_add_at(et_metrics *metrics, int index, double value, double weight)
 {
-    add(metrics, index, &(et_sample){ .value = value, .weight = weight });
+    et_metrics_add_sample_at(metrics, index, &(et_sample){ .value = value, .weight = weight });
 }
 
 void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight)
@@ -330,26 +306,28 @@ void et_metrics_copy_settled(const et_metrics *metrics, void *bytes)
 {
     if (metrics->size)
         memcpy(bytes, metrics->bytes, metrics->size);
-    for (size_t i = 0; i < metrics->count; i++)
-        settle_state(metrics->items[i].metric, (unsigned char *)bytes + metrics->items[i].at);
+    for (size_t i = 0; i < metrics->count; i++) {
+        const item *one = &metrics->items[i];
+        et_exact_sum *sums = (et_exact_sum *)(void *)((unsigned char *)bytes + one->at);
+        for (int k = 0; one->metric->class->sums[k]; k++)
+            et_exact_sum_settle(&sums[k]);
+    }
 }
 
 bool et_metrics_is_settled(const et_metrics *metrics, const void *bytes)
 {
     bool settled = true;
-    for (size_t i = 0; settled && i < metrics->count; i++)
-        settled = state_is_settled(metrics->items[i].metric,
-                                   (const unsigned char *)bytes + metrics->items[i].at);
+    for (size_t i = 0; settled && i < metrics->count; i++) {
+        const et_metric *metric = metrics->items[i].metric;
+        const void *state = (const unsigned char *)bytes + metrics->items[i].at;
+        const et_exact_sum *sums = state;
+        const int64_t *counts = const_counts_in(metric, state), count = counts_of(metric);
+        for (int k = 0; settled && metric->class->sums[k]; k++)
+            settled = et_exact_sum_is_settled(&sums[k]);
+        for (int64_t k = 0; settled && k < count; k++)
+            settled = counts[k] >= 0;
+    }
     return settled;
-}
-
-/* "loss" or "digits/f1". */
-static bool set_value(et_value *dict, const char *metric, const char *name, double value)
-{
-    if (!*name)
-        return et_value_set_float(dict, metric, value) != NULL;
-    const char *key = dict ? et_arena_printf(dict->arena, "%s/%s", metric, name) : NULL;
-    return key && et_value_set_float(dict, key, value);
 }
 
 /* Includes metrics to which nothing was added; their value is NaN, or 0 for a sum. */
@@ -361,9 +339,14 @@ int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *erro
         double values[ET_METRIC_VALUES_MAX];
         int count = et_metric_names(one->metric, &names);
         et_metric_value(one->metric, state_of(metrics, one), values);
-        for (int k = 0; k < count; k++)
-            if (!set_value(dict, one->name, names[k], values[k]))
+        /* "loss" or "digits/f1". */
+        for (int k = 0; k < count; k++) {
+            const char *key = !*names[k] ? one->name
+                              : dict ? et_arena_printf(dict->arena, "%s/%s", one->name, names[k])
+                                     : NULL;
+            if (!key || !et_value_set_float(dict, key, values[k]))
                 return et_alloc_failed(error, 0, "a metric's value");
+        }
     }
     return ET_OK;
 }

@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/version.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/format.h"
 
 /* ---- tokens ---- */
 
@@ -56,7 +59,8 @@ static void end(et_tokenizer *tokenizer, size_t count)
     tokenizer->line = line;
 }
 
-/* s/(class)/ \1 /g Example, class of punctuation: "a,b" -> "a , b". */
+/* s/(class)/ \1 /g, class NULL: every character. Example, class of punctuation: "a,b" -> "a , b".
+ */
 static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
 {
     if (begin(tokenizer, error))
@@ -65,7 +69,7 @@ static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
     uint32_t *to = tokenizer->spare.items;
     for (size_t i = 0; i < line->count; i++) {
         /* Adds a space on each side; later, two spaces count as one. */
-        bool apart = class(line->items[i]);
+        bool apart = !class || class(line->items[i]);
         if (apart)
             *to++ = ' ';
         *to++ = line->items[i];
@@ -136,13 +140,6 @@ static void replace(et_codes *line, const char *find, uint32_t by)
     line->count = count;
 }
 
-/* For the tokenizer "char": every character is a word. */
-static bool any(uint32_t code)
-{
-    (void)code;
-    return true;
-}
-
 /* The class [0-9] of mteval-v13a. */
 static bool ascii_digit(uint32_t code)
 {
@@ -186,16 +183,9 @@ static bool not_digit(uint32_t code)
     return !et_unicode_is_digit(code);
 }
 
-/* Words are what white space separates already. */
-static int tokenize_none(et_tokenizer *tokenizer, et_error *error)
-{
-    (void)tokenizer, (void)error;
-    return ET_OK;
-}
-
 static int tokenize_char(et_tokenizer *tokenizer, et_error *error)
 {
-    return set_apart(tokenizer, any, error);
+    return set_apart(tokenizer, NULL, error);
 }
 
 /* mteval-v13a.pl without its SGML, in the order of sacrebleu. The script puts a space before and
@@ -254,7 +244,7 @@ static const struct {
     int (*run)(et_tokenizer *tokenizer, et_error *error);
 } tokenizers[] = {
     [ET_BLEU_TOKENS_13A] = { "13a", tokenize_13a },
-    [ET_BLEU_TOKENS_NONE] = { "none", tokenize_none },
+    [ET_BLEU_TOKENS_NONE] = { "none", NULL }, /* words are what white space separates already */
     [ET_BLEU_TOKENS_CHAR] = { "char", tokenize_char },
     [ET_BLEU_TOKENS_V14] = { "mteval-v14", tokenize_v14 },
 };
@@ -273,7 +263,7 @@ int et_tokenizer_run(et_tokenizer *tokenizer, et_bleu_tokens tokens, bool lowerc
             return ET_ENOMEM;
         end(tokenizer, tokenizer->spare.count);
     }
-    return tokenizers[tokens].run(tokenizer, error);
+    return tokenizers[tokens].run ? tokenizers[tokens].run(tokenizer, error) : ET_OK;
 }
 
 void et_tokenizer_release(et_tokenizer *tokenizer)
@@ -464,23 +454,6 @@ int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_code
     return 0;
 }
 
-void et_ngrams_release(et_ngrams *ngrams)
-{
-    et_free(ngrams->slots);
-    et_codes_release(&ngrams->at[0]);
-    et_codes_release(&ngrams->at[1]);
-    *ngrams = (et_ngrams)ET_NGRAMS_INIT;
-}
-
-/* The length is hashed first, so that words with a common prefix differ from the start. */
-static uint64_t hash_word(const uint32_t *word, size_t count)
-{
-    uint64_t hash = count;
-    for (size_t i = 0; i < count; i++)
-        hash = mix(hash ^ word[i]);
-    return hash;
-}
-
 /* The slot of a word, or the free slot for it. line: the line that contains the words in slots. */
 static et_word_slot *find_word(const et_words *words, size_t mask, const et_codes *line,
                                const uint32_t *word, size_t count, uint64_t hash)
@@ -516,7 +489,10 @@ static void number_side(et_words *words, size_t mask, et_codes *out, const et_co
     while (et_word_next(line, &at, &first, &end)) {
         const uint32_t *word = line->items + first;
         size_t length = end - first;
-        uint64_t hash = hash_word(word, length);
+        /* The length comes first, so that words with a common prefix differ from the start. */
+        uint64_t hash = length;
+        for (size_t i = 0; i < length; i++)
+            hash = mix(hash ^ word[i]);
         et_word_slot *slot = find_word(words, mask, reference_line, word, length, hash);
         uint32_t number = ET_WORD_UNKNOWN;
         if (slot->stamp == words->stamp) {
@@ -549,12 +525,6 @@ int et_words_number(et_words *words, et_codes *hypothesis, et_codes *reference,
     number_side(words, size - 1, reference, reference_line, reference_line);
     number_side(words, size - 1, hypothesis, hypothesis_line, reference_line);
     return 0;
-}
-
-void et_words_release(et_words *words)
-{
-    et_free(words->slots);
-    *words = (et_words)ET_WORDS_INIT;
 }
 
 /* ---- scores ---- */
@@ -605,9 +575,21 @@ void et_score_free(et_score *score)
     et_tokenizer_release(&score->reference);
     et_codes_release(&score->hypothesis_words);
     et_codes_release(&score->reference_words);
-    et_words_release(&score->words);
-    et_ngrams_release(&score->ngrams);
-    et_shift_edits_release(&score->edits);
+    et_free(score->words.slots);
+    et_free(score->ngrams.slots);
+    et_codes_release(&score->ngrams.at[0]);
+    et_codes_release(&score->ngrams.at[1]);
+    et_shift_edits *edits = &score->edits;
+    et_codes_release(&edits->words);
+    et_codes_release(&edits->moved);
+    et_free(edits->begin);
+    et_free(edits->first);
+    et_free(edits->wrong);
+    et_free(edits->cost);
+    et_free(edits->trial);
+    et_free(edits->step);
+    et_free(edits->align);
+    et_free(edits->reference_wrong);
     et_free(score);
 }
 
@@ -618,11 +600,24 @@ void et_score_clear(et_score *score)
     score->line = 0;
 }
 
+/* Texts become lines of tokens, and these numbers of words; the class counts in them. */
 int et_score_count(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
                    const char *reference, et_error *error)
 {
+    const et_bleu_options *o = &score->options;
+    et_tokenizer *const ours = &score->hypothesis, *const theirs = &score->reference;
     int status = check_pair(hypothesis, reference, line, error);
-    return status ? status : score->class->count(score, counts, line, hypothesis, reference, error);
+    if (status)
+        return status;
+    if ((status = et_tokenizer_run(ours, o->tokens, o->lowercase, hypothesis, error)))
+        return et_fail_while(error, status, "hypothesis line %" PRId64, line);
+    if ((status = et_tokenizer_run(theirs, o->tokens, o->lowercase, reference, error)))
+        return et_fail_while(error, status, "reference line %" PRId64, line);
+    if (score->class->by_words &&
+        (status = et_words_number(&score->words, &score->hypothesis_words, &score->reference_words,
+                                  &ours->line, &theirs->line, error)))
+        return status;
+    return score->class->count(score, counts, error);
 }
 
 /* A pair that fails is not counted, and neither is its line. Messages count lines from 1: the next
@@ -706,9 +701,15 @@ const et_score_counts *et_score_total(const et_score *score)
     return &score->counts;
 }
 
+/* sacrebleu's keys in its order; the version is Etude's, because Etude computed the score. */
 char *et_score_signature(const et_score *score, char text[ET_SCORE_TEXT_MAX])
 {
-    score->class->sign(score, text);
+    char own[ET_SCORE_TEXT_MAX];
+    const char *settings = score->class->settings;
+    if (!settings)
+        score->class->sign(score, own);
+    snprintf(text, ET_SCORE_TEXT_MAX, "nrefs:1|case:%s|%s|version:etude-%s",
+             score->options.lowercase ? "lc" : "mixed", settings ? settings : own, ET_VERSION);
     return text;
 }
 
@@ -718,21 +719,11 @@ char *et_score_print(const et_score *score, const et_score_result *result, int w
     char name[ET_SCORE_TEXT_MAX];
     snprintf(name, sizeof name, "%s%s%s", score->class->title, signature ? "|" : "",
              signature ? signature : "");
-    score->class->print(result, width < 0 ? 0 : width > 17 ? 17 : width, name, text);
+    width = width < 0 ? 0 : width > 17 ? 17 : width;
+    if (score->class->print)
+        score->class->print(result, width, name, text);
+    else
+        snprintf(text, ET_SCORE_TEXT_MAX, "%s = %s", name,
+                 et_format_fixed(result->score, width).text);
     return text;
-}
-
-void et_shift_edits_release(et_shift_edits *e)
-{
-    et_codes_release(&e->words);
-    et_codes_release(&e->moved);
-    et_free(e->begin);
-    et_free(e->first);
-    et_free(e->wrong);
-    et_free(e->cost);
-    et_free(e->trial);
-    et_free(e->step);
-    et_free(e->align);
-    et_free(e->reference_wrong);
-    *e = (et_shift_edits){ 0 };
 }

@@ -56,20 +56,10 @@ typedef struct et_ngrams {
     et_codes at[2];       /* per position of each side: slot of the n-gram that starts there */
 } et_ngrams;
 
-#define ET_NGRAMS_INIT                                                                             \
-    {                                                                                              \
-        NULL, 0, 0,                                                                                \
-        {                                                                                          \
-            ET_CODES_INIT, ET_CODES_INIT                                                           \
-        }                                                                                          \
-    }
-
 /* match[n - 1] = n-grams of hypothesis that reference has too, each at most as often as there,
  * for n = 1 to order. */
 int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_codes *reference,
                     int order, int64_t match[], et_error *error);
-
-void et_ngrams_release(et_ngrams *ngrams);
 
 /* Numbers for words: equal words of a pair have equal numbers. */
 typedef struct et_word_slot et_word_slot;
@@ -80,11 +70,6 @@ typedef struct et_words {
     uint32_t stamp; /* of the pair that is being numbered */
 } et_words;
 
-#define ET_WORDS_INIT                                                                              \
-    {                                                                                              \
-        NULL, 0, 0                                                                                 \
-    }
-
 /* The number of a word that the reference does not have. */
 #define ET_WORD_UNKNOWN UINT32_MAX
 
@@ -92,8 +77,6 @@ typedef struct et_words {
 int et_words_number(et_words *words, et_codes *hypothesis, et_codes *reference,
                     const et_codes *hypothesis_line, const et_codes *reference_line,
                     et_error *error);
-
-void et_words_release(et_words *words);
 
 /* Memory for the edits of one pair (ter.c), used again for the next; all owned. Zeros are empty.
  * Row i of the matrix is for the first i words of the hypothesis; its cells are for columns from
@@ -110,19 +93,19 @@ typedef struct et_shift_edits {
     char *wrong;           /* [hypothesis] the same */
 } et_shift_edits;
 
-void et_shift_edits_release(et_shift_edits *edits);
-
 typedef struct et_score_class {
     const char *title;
-    size_t size; /* bytes of its counts, int64_t all */
-    /* The counts of one pair, both of whose texts are there; line is for messages. */
-    int (*count)(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
-                 const char *reference, et_error *error);
+    size_t size;          /* bytes of its counts, int64_t all */
+    const char *settings; /* in signatures; NULL: by sign */
+    bool by_words;        /* counts numbers of words, not codes */
+    /* The counts of one pair, whose lines score->hypothesis and ->reference have, and in numbers
+     * score->hypothesis_words and ->reference_words. */
+    int (*count)(et_score *score, et_score_counts *counts, et_error *error);
     /* ET_EDATA: counts that no text has. */
     int (*check)(const et_score_counts *counts, et_error *error);
     void (*compute)(const et_score *score, et_score_result *result, const et_score_counts *counts);
-    void (*sign)(const et_score *score, char text[ET_SCORE_TEXT_MAX]);
-    /* name: with its signature, if one is printed. */
+    void (*sign)(const et_score *score, char text[ET_SCORE_TEXT_MAX]); /* the settings */
+    /* name: with its signature, if one is printed. NULL: "NAME = SCORE". */
     void (*print)(const et_score_result *result, int width, const char *name,
                   char text[ET_SCORE_TEXT_MAX]);
 } et_score_class;
@@ -130,7 +113,7 @@ typedef struct et_score_class {
 /* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
 struct et_score {
     const et_score_class *class;
-    et_bleu_options options; /* a copy; of chrF and TER lowercase alone */
+    et_bleu_options options; /* a copy; of chrF and TER lowercase alone differs */
     et_score_counts counts;  /* sums over all pairs: the whole state of the metric */
     int64_t line;            /* calls of add since new or clear */
     /* Memory for one pair, reused for the next. */

@@ -3,14 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <etude/version.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/format.h"
 
 /* ---- shift edits ---- */
 
@@ -308,12 +304,15 @@ static int64_t count_edits(pair *p)
     }
 }
 
-static int count_shift_edits(et_shift_edits *e, const et_codes *hypothesis,
-                             const et_codes *reference, int64_t *count, et_error *error)
+static int count_pair(et_score *ter, et_score_counts *counts, et_error *error)
 {
+    const et_codes *hypothesis = &ter->hypothesis_words, *reference = &ter->reference_words;
+    et_shift_edits *e = &ter->edits;
     pair p = { e, reference->items, reference->count, hypothesis->count, 0 };
     et_assert(hypothesis->count < NEVER && reference->count < NEVER);
-    *count = (int64_t)(p.words ? p.words : p.columns);
+    counts->ter = (et_ter_counts){ .pairs = 1,
+                                   .edits = (int64_t)(p.words ? p.words : p.columns),
+                                   .ref_len = (int64_t)p.columns };
     if (!p.words || !p.columns)
         return ET_OK;
     int status;
@@ -321,38 +320,13 @@ static int count_shift_edits(et_shift_edits *e, const et_codes *hypothesis,
         (status = et_codes_reserve(&e->moved, p.words, error)) || (status = lay_out(&p, error)))
         return status;
     memcpy(e->words.items, hypothesis->items, p.words * sizeof(uint32_t));
-    *count = count_edits(&p);
+    counts->ter.edits = count_edits(&p);
     return ET_OK;
 }
 
 /* TER: edits over words of the references, in percent; of empty references 100, or 0 if the
  * hypotheses are empty, too. Words are what white space separates, as in Tercom without its
  * normalization. */
-
-static int words(const et_score *ter, et_tokenizer *tokenizer, const char *text, const char *side,
-                 int64_t line, et_error *error)
-{
-    int status =
-        et_tokenizer_run(tokenizer, ET_BLEU_TOKENS_NONE, ter->options.lowercase, text, error);
-    return status ? et_fail_while(error, status, "%s line %" PRId64, side, line) : 0;
-}
-
-static int count_pair(et_score *ter, et_score_counts *out, int64_t line, const char *hypothesis,
-                      const char *reference, et_error *error)
-{
-    et_ter_counts *counts = &out->ter;
-    int status;
-    if ((status = words(ter, &ter->hypothesis, hypothesis, "hypothesis", line, error)) ||
-        (status = words(ter, &ter->reference, reference, "reference", line, error)) ||
-        (status = et_words_number(&ter->words, &ter->hypothesis_words, &ter->reference_words,
-                                  &ter->hypothesis.line, &ter->reference.line, error)) ||
-        (status = count_shift_edits(&ter->edits, &ter->hypothesis_words, &ter->reference_words,
-                                    &counts->edits, error)))
-        return status;
-    counts->pairs = 1;
-    counts->ref_len = (int64_t)ter->reference_words.count;
-    return ET_OK;
-}
 
 static int check(const et_score_counts *counts, et_error *error)
 {
@@ -371,29 +345,17 @@ static void compute(const et_score *ter, et_score_result *result, const et_score
     *result = (et_score_result){ .score = 100 * ratio, .ref_len = c->ref_len };
 }
 
-static void sign(const et_score *ter, char text[ET_SCORE_TEXT_MAX])
-{
-    snprintf(text, ET_SCORE_TEXT_MAX,
-             "nrefs:1|case:%s|tok:tercom|norm:no|punct:yes|asian:no|version:etude-%s",
-             ter->options.lowercase ? "lc" : "mixed", ET_VERSION);
-}
-
-static void print(const et_score_result *result, int width, const char *name,
-                  char text[ET_SCORE_TEXT_MAX])
-{
-    snprintf(text, ET_SCORE_TEXT_MAX, "%s = %s", name, et_format_fixed(result->score, width).text);
-}
-
 static const et_score_class class = { .title = "TER",
                                       .size = sizeof(et_ter_counts),
+                                      .settings = "tok:tercom|norm:no|punct:yes|asian:no",
+                                      .by_words = true,
                                       .count = count_pair,
                                       .check = check,
-                                      .compute = compute,
-                                      .sign = sign,
-                                      .print = print };
+                                      .compute = compute };
 
 int et_ter_new(et_score **out, const et_ter_options *options, et_error *error)
 {
-    const et_bleu_options own = { .lowercase = !options || !options->case_sensitive };
+    const et_bleu_options own = { .tokens = ET_BLEU_TOKENS_NONE,
+                                  .lowercase = !options || !options->case_sensitive };
     return et_score_new(out, &class, &own, error);
 }

@@ -23,19 +23,13 @@ static double target_at(const et_value_predictions *p, int64_t at)
     return p->wide_target ? p->wide_target[at] : (double)p->target[at];
 }
 
-static bool counts(const et_value_predictions *p, int64_t targets, int64_t row)
-{
-    if (p->weight && p->weight[row] <= 0)
-        return false;
-    for (int64_t k = 0; k < targets; k++)
-        if (isnan(target_at(p, row * targets + k)))
-            return false;
-    return true;
-}
-
+/* 0: the row does not count. */
 static double weight_of(column c, int64_t row)
 {
-    return !counts(c.given, c.targets, row) ? 0 : c.given->weight ? c.given->weight[row] : 1;
+    for (int64_t k = 0; k < c.targets; k++)
+        if (isnan(target_at(c.given, row * c.targets + k)))
+            return 0;
+    return c.given->weight ? c.given->weight[row] : 1;
 }
 
 static double target_of(column c, int64_t row)
