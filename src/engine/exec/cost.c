@@ -11,18 +11,6 @@
 
 typedef et_cost cost_fn(const et_plan *plan, const et_plan_call *call);
 
-/* Inputs and outputs by their number in the call, as cpu/ counts them. */
-static const et_tensor *input(const et_plan *plan, const et_plan_call *call, int i)
-{
-    et_assert(i < call->in_count);
-    return &plan->values[call->in[i]].tensor;
-}
-
-static const et_tensor *output(const et_plan *plan, const et_plan_call *call, int i)
-{
-    return &plan->values[call->out[i]].tensor;
-}
-
 static double count(const et_tensor *tensor)
 {
     return (double)et_shape_count(tensor->shape);
@@ -39,22 +27,16 @@ static double touched(const et_plan *plan, const et_plan_call *call)
 {
     double sum = 0;
     for (int i = 0; i < call->in_count; i++)
-        sum += bytes(input(plan, call, i));
+        sum += bytes(in_tensor(plan, call, i));
     for (int i = 0; i < call->out_count; i++)
-        sum += bytes(output(plan, call, i));
+        sum += bytes(out_tensor(plan, call, i));
     return sum;
 }
 
 /* Intermediate values of a chain stay in registers and touch no memory: fusing saves this. */
 static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
 {
-    return (et_cost){ call->program.steps * count(output(plan, call, 0)), touched(plan, call) };
-}
-
-/* The node that gives the shape is not read. */
-static et_cost cost_fill(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 0, bytes(input(plan, call, 0)) + bytes(output(plan, call, 0)) };
+    return (et_cost){ call->program.steps * count(out_tensor(plan, call, 0)), touched(plan, call) };
 }
 
 /* ---- products, norms, look-ups ---- */
@@ -64,13 +46,13 @@ static et_cost cost_fill(const et_plan *plan, const et_plan_call *call)
  * million operations and 4.8 MB. */
 static et_cost cost_matmul(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *a = input(plan, call, 0), *b = input(plan, call, 1);
-    const et_tensor *c = output(plan, call, 0);
+    const et_tensor *a = in_tensor(plan, call, 0), *b = in_tensor(plan, call, 1);
+    const et_tensor *c = out_tensor(plan, call, 0);
     bool transposed = call->node->attributes.matmul.transpose_a;
     const double groups = (double)et_matmul_groups(&call->node->attributes.matmul);
     double k = (double)a->shape.size[!transposed] / (transposed ? 1 : groups);
     double element = (double)et_dtype_size(plan->graph->options.act);
-    double bias = call->in_count == 3 ? bytes(input(plan, call, 2)) : 0;
+    double bias = call->in_count == 3 ? bytes(in_tensor(plan, call, 2)) : 0;
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
 }
 
@@ -78,9 +60,9 @@ static et_cost cost_matmul(const et_plan *plan, const et_plan_call *call)
  * element, whatever the result's type is; ids and positions are read once. */
 static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = output(plan, call, 0);
+    const et_tensor *y = out_tensor(plan, call, 0);
     double rows = call->in_count == 4 ? 2 : 1;
-    double ids = bytes(input(plan, call, 0));
+    double ids = bytes(in_tensor(plan, call, 0));
     return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
 }
 
@@ -89,73 +71,54 @@ static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
  * table is cleared; a base elsewhere is copied. */
 static et_cost cost_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = input(plan, call, 1), *table = output(plan, call, 0);
-    et_cost cost = { 2 * count(dy), bytes(input(plan, call, 0)) + bytes(dy) + 8 * count(dy) };
+    const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);
+    et_cost cost = { 2 * count(dy), bytes(in_tensor(plan, call, 0)) + bytes(dy) + 8 * count(dy) };
     if (call->in_count < 3)
         cost.bytes += bytes(table);
-    else if (input(plan, call, 2)->data != table->data)
+    else if (in_tensor(plan, call, 2)->data != table->data)
         cost.bytes += 2 * bytes(table);
     return cost;
 }
 
 /* ---- attention ---- */
 
-/* Of all segments together. width: columns of q, all heads; element: bytes. */
-typedef struct attention_size {
-    double scores; /* pairs of a query and a key that it may see, in one head */
-    double queries, keys;
-    double width, element;
-} attention_size;
-
-/* input `first` is q, then follow kv and the offsets of both. Heads share the width, so a score
- * of all heads costs 2 width operations. Causal, 5 queries and 3 keys: 1 + 2 + 3 and then 3 + 3,
- * 12 of 15 scores. */
-static attention_size measure_attention(const et_plan *plan, const et_plan_call *call, int first)
+/* Inputs after those of the derivative are q, kv and the offsets of both. Heads share the width, so
+ * a score of all heads, a query and a key that it may see, costs 2 width operations. Causal, 5
+ * queries and 3 keys: 1 + 2 + 3 and then 3 + 3, 12 of 15 scores.
+ *
+ * Two products, q k^T and weights v; q is read and the result written, keys and values are read. Of
+ * the derivative five: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv = W^T
+ * dout, dq = dS k, dk = dS^T q; dout, q, k, v are read, dq, dk, dv written. */
+static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_attributes *attributes = &call->node->attributes;
-    const et_tensor *q = input(plan, call, first), *offsets = input(plan, call, first + 2);
-    const int32_t *query = offsets->data, *key = input(plan, call, first + 3)->data;
-    int64_t segments = offsets->shape.size[0] - 1;
-    attention_size size = { .width = (double)q->shape.size[1] / (attributes->self ? 3 : 1),
-                            .element = (double)et_dtype_size(q->dtype) };
-    for (int64_t s = 0; s < segments; s++) {
+    const bool gradient = call->node->op == ET_OP_ATTENTION_GRAD;
+    const int first = gradient ? 2 : 0;
+    const et_tensor *q = in_tensor(plan, call, first), *offsets = in_tensor(plan, call, first + 2);
+    const int32_t *query = offsets->data, *key = in_tensor(plan, call, first + 3)->data;
+    const double width = (double)q->shape.size[1] / (attributes->self ? 3 : 1);
+    double scores = 0, queries = 0, keys = 0;
+    for (int64_t s = 0; s < offsets->shape.size[0] - 1; s++) {
         double rows = query[s + 1] - query[s], columns = key[s + 1] - key[s];
         /* query i sees i + 1 keys, but at most all keys */
         double short_rows = rows < columns ? rows : columns;
-        size.scores += attributes->attention.causal
-                           ? short_rows * (short_rows + 1) / 2 + (rows - short_rows) * columns
-                           : rows * columns;
-        size.queries += rows;
-        size.keys += columns;
+        scores += attributes->attention.causal
+                      ? short_rows * (short_rows + 1) / 2 + (rows - short_rows) * columns
+                      : rows * columns;
+        queries += rows;
+        keys += columns;
     }
-    return size;
-}
-
-/* q k^T and weights v: two products of 2 width operations for each score. q is read and the
- * result written, keys and values are read. */
-static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
-{
-    attention_size size = measure_attention(plan, call, 0);
-    return (et_cost){ 2 * 2 * size.scores * size.width,
-                      2 * (size.queries + size.keys) * size.width * size.element };
-}
-
-/* Scores again, then the derivatives of weights, v, q and k. dout, q, k, v are read; dq, dk, dv
- * written. Five products: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv
- * = W^T dout, dq = dS k, dk = dS^T q. */
-static et_cost cost_attention_grad(const et_plan *plan, const et_plan_call *call)
-{
-    attention_size size = measure_attention(plan, call, 2);
-    return (et_cost){ 5 * 2 * size.scores * size.width,
-                      (3 * size.queries + 4 * size.keys) * size.width * size.element };
+    const double moved = gradient ? 3 * queries + 4 * keys : 2 * (queries + keys);
+    return (et_cost){ (gradient ? 5 : 2) * 2 * scores * width,
+                      moved * width * (double)et_dtype_size(q->dtype) };
 }
 
 /* One query a row, against as many keys as its length says; keys and values are read once for
  * each row, though rows of a beam share some. */
 static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *q = input(plan, call, 0), *lengths = input(plan, call, 3);
-    const et_tensor *y = output(plan, call, 0);
+    const et_tensor *q = in_tensor(plan, call, 0), *lengths = in_tensor(plan, call, 3);
+    const et_tensor *y = out_tensor(plan, call, 0);
     double seen = 0, width = (double)y->shape.size[1];
     for (int64_t r = 0; r < lengths->shape.size[0]; r++)
         seen += ((const int32_t *)lengths->data)[r];
@@ -170,14 +133,14 @@ static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *ca
  * memory in full. */
 static et_cost cost_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
+    const et_tensor *h = in_tensor(plan, call, 0), *table = in_tensor(plan, call, 1);
     double products = call->node->attributes.gradient ? 3 : 1;
     double draws = et_loss_of_two_draws(call->node) ? 2 : 1;
     double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
     for (int i = 0; i < call->out_count; i++)
-        results += bytes(output(plan, call, i));
+        results += bytes(out_tensor(plan, call, i));
     return (et_cost){ products * 2 * draws * count(h) * (double)table->shape.size[0],
-                      draws * bytes(h) + element * count(table) + bytes(input(plan, call, 2)) +
+                      draws * bytes(h) + element * count(table) + bytes(in_tensor(plan, call, 2)) +
                           results };
 }
 
@@ -185,33 +148,29 @@ static et_cost cost_vocabulary_loss(const et_plan *plan, const et_plan_call *cal
  * table. */
 static et_cost cost_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
+    const et_tensor *h = in_tensor(plan, call, 0), *table = in_tensor(plan, call, 1);
     return (et_cost){ 2 * count(h) * (double)table->shape.size[0],
-                      bytes(h) + count(table) + bytes(output(plan, call, 0)) +
-                          bytes(output(plan, call, 1)) };
+                      bytes(h) + count(table) + bytes(out_tensor(plan, call, 0)) +
+                          bytes(out_tensor(plan, call, 1)) };
 }
 
 /* ---- layout, and layers outside the Transformer ---- */
 
-/* Of x only the piece is read. */
-static et_cost cost_slice(const et_plan *plan, const et_plan_call *call)
+/* Of x only the piece is read, and of FILL's inputs only the scalar. A view costs nothing. */
+static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 {
-    return (et_cost){ 0, 2 * bytes(output(plan, call, 0)) };
-}
-
-/* A view costs nothing. */
-static et_cost cost_reshape(const et_plan *plan, const et_plan_call *call)
-{
-    const bool moved = input(plan, call, 0)->data != output(plan, call, 0)->data;
-    return (et_cost){ 0, moved ? touched(plan, call) : 0 };
+    const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
+    const et_op op = call->node->op;
+    const bool view = op == ET_OP_RESHAPE && x->data == y->data;
+    return (et_cost){ 0, view ? 0 : bytes(op == ET_OP_SLICE ? y : x) + bytes(y) };
 }
 
 /* Of x only the selected rows; of a table likewise. */
 static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = output(plan, call, 0);
+    const et_tensor *y = out_tensor(plan, call, 0);
     bool table = call->node->op == ET_OP_EMBED_COLUMNS;
-    const et_tensor *ids = input(plan, call, table ? 0 : 1);
+    const et_tensor *ids = in_tensor(plan, call, table ? 0 : 1);
     double from = table ? 4 * count(y) : bytes(y);
     return (et_cost){ 0, bytes(ids) + from + bytes(y) };
 }
@@ -219,24 +178,20 @@ static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 /* Rows of the result are read and written, and cleared before, as EMBEDDING_GRAD. */
 static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = input(plan, call, 1);
-    return (et_cost){ count(dy), bytes(input(plan, call, 0)) + bytes(dy) + 8 * count(dy) +
-                                     bytes(output(plan, call, 0)) };
+    const et_tensor *dy = in_tensor(plan, call, 1);
+    return (et_cost){ count(dy), bytes(in_tensor(plan, call, 0)) + bytes(dy) + 8 * count(dy) +
+                                     bytes(out_tensor(plan, call, 0)) };
 }
 
 /* mean 1, variance 3, y 3: the statistics need a separate pass over x, and so do the derivative's
  * sums: n 2, dgamma 2, dbeta 1, dx 6. */
 static et_cost cost_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = input(plan, call, 0);
-    bool given = call->in_count == 5;
-    return (et_cost){ (given ? 3 : 7) * count(x), touched(plan, call) + (given ? 0 : bytes(x)) };
-}
-
-static et_cost cost_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = input(plan, call, 1);
-    return (et_cost){ 11 * count(x), touched(plan, call) + 2 * bytes(x) };
+    const bool gradient = call->node->op == ET_OP_BATCH_NORM_GRAD;
+    const et_tensor *x = in_tensor(plan, call, gradient);
+    const bool given = call->in_count == 5 && !gradient;
+    const int each = gradient ? 11 : given ? 3 : 7, passes = gradient ? 2 : !given;
+    return (et_cost){ each * count(x), touched(plan, call) + passes * bytes(x) };
 }
 
 /* A multiplication and an addition for each filter, channel, place of the window and of y. Places
@@ -244,9 +199,10 @@ static et_cost cost_batch_norm_grad(const et_plan *plan, const et_plan_call *cal
 static et_cost cost_convolution(const et_plan *plan, const et_plan_call *call)
 {
     const et_op op = call->node->op;
-    const et_tensor *y = op == ET_OP_CONVOLUTION ? output(plan, call, 0) : input(plan, call, 0);
+    const et_tensor *y =
+        op == ET_OP_CONVOLUTION ? out_tensor(plan, call, 0) : in_tensor(plan, call, 0);
     const et_tensor *weight =
-        op == ET_OP_CONVOLUTION_WEIGHT_GRAD ? output(plan, call, 0) : input(plan, call, 1);
+        op == ET_OP_CONVOLUTION_WEIGHT_GRAD ? out_tensor(plan, call, 0) : in_tensor(plan, call, 1);
     const int64_t *size = weight->shape.size;
     return (et_cost){ 2 * count(y) * (double)(size[0] * size[1] * size[2]), touched(plan, call) };
 }
@@ -255,7 +211,7 @@ static et_cost cost_convolution(const et_plan *plan, const et_plan_call *call)
  * and its windows. */
 static et_cost cost_pool(const et_plan *plan, const et_plan_call *call)
 {
-    double x = count(input(plan, call, 0)), y = count(output(plan, call, 0));
+    double x = count(in_tensor(plan, call, 0)), y = count(out_tensor(plan, call, 0));
     return (et_cost){ x > y ? x : y, touched(plan, call) };
 }
 
@@ -315,23 +271,23 @@ typedef struct cost_rule {
 #define cost_NOISE     OF_OUTPUT(1)
 #define cost_BERNOULLI OF_OUTPUT(1)
 
-#define cost_FILL                    BY(cost_fill)
+#define cost_FILL                    BY(cost_moved)
 #define cost_MATMUL                  BY(cost_matmul)
 #define cost_EMBEDDING               BY(cost_embedding)
 #define cost_EMBEDDING_GRAD          BY(cost_embedding_grad)
 #define cost_ATTENTION               BY(cost_attention)
-#define cost_ATTENTION_GRAD          BY(cost_attention_grad)
+#define cost_ATTENTION_GRAD          BY(cost_attention)
 #define cost_CACHED_ATTENTION        BY(cost_cached_attention)
 #define cost_VOCABULARY_LOSS         BY(cost_vocabulary_loss)
 #define cost_VOCABULARY_BEST         BY(cost_vocabulary_best)
-#define cost_SLICE                   BY(cost_slice)
-#define cost_RESHAPE                 BY(cost_reshape)
+#define cost_SLICE                   BY(cost_moved)
+#define cost_RESHAPE                 BY(cost_moved)
 #define cost_GATHER                  BY(cost_rows)
 #define cost_GATHER_GRAD             BY(cost_scatter)
 #define cost_EMBED_COLUMNS           BY(cost_rows)
 #define cost_EMBED_COLUMNS_GRAD      BY(cost_scatter)
 #define cost_BATCH_NORM              BY(cost_batch_norm)
-#define cost_BATCH_NORM_GRAD         BY(cost_batch_norm_grad)
+#define cost_BATCH_NORM_GRAD         BY(cost_batch_norm)
 #define cost_CONVOLUTION             BY(cost_convolution)
 #define cost_CONVOLUTION_GRAD        BY(cost_convolution)
 #define cost_CONVOLUTION_WEIGHT_GRAD BY(cost_convolution)
@@ -353,7 +309,8 @@ et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call)
     if (rule->by)
         return rule->by(plan, call);
     et_assert(rule->input >= -1);
-    const et_tensor *of = rule->input < 0 ? output(plan, call, 0) : input(plan, call, rule->input);
+    const et_tensor *of =
+        rule->input < 0 ? out_tensor(plan, call, 0) : in_tensor(plan, call, rule->input);
     return (et_cost){ rule->each * count(of), touched(plan, call) };
 }
 

@@ -44,15 +44,6 @@ static et_node *node_at(const chains *c, int id)
     return c->plan->graph->nodes[id];
 }
 
-/* How many there can be: every input of every node. */
-static size_t count_edges(const et_graph *graph)
-{
-    size_t count = 0;
-    for (int id = 0; id < graph->count; id++)
-        count += (size_t)graph->nodes[id]->inputs;
-    return count;
-}
-
 /* Lists of readers, so that finding them costs the same in a deep graph. The newest reader is first
  * in a list; callers do not depend on the order. */
 static void find_readers(chains *c)
@@ -296,7 +287,9 @@ static int add_calls(chains *c, et_error *error)
  * chain's first member only. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error)
 {
-    size_t count = (size_t)plan->graph->count, edges = count_edges(plan->graph);
+    size_t count = (size_t)plan->graph->count, edges = 0;
+    for (int id = 0; id < plan->graph->count; id++)
+        edges += (size_t)plan->graph->nodes[id]->inputs;
     chains c = { .plan = plan, .reached = reached };
     /* of, last and first_edge are one block. */
     int *lists = et_alloc(3 * count, sizeof *lists);

@@ -28,39 +28,8 @@ static int64_t inner_of(const et_node *node, int axis)
     return inner;
 }
 
-static source before_slice(const et_node *slice, int64_t position)
-{
-    const et_axis_range *along = &slice->attributes.along;
-    const et_node *whole = slice->input[0];
-    const int64_t inner = inner_of(slice, along->axis), part = along->count * inner;
-    return (source){ whole, position / part * size_of(whole, along->axis) * inner +
-                                along->first * inner + position % part };
-}
-
-static source before_concatenate(const et_node *node, int64_t position)
-{
-    const int axis = node->attributes.along.axis;
-    const int64_t inner = inner_of(node, axis), whole = size_of(node, axis) * inner;
-    int64_t rest = position % whole;
-    int i = 0;
-    while (rest >= size_of(node->input[i], axis) * inner)
-        rest -= size_of(node->input[i++], axis) * inner;
-    return (source){ node->input[i],
-                     position / whole * size_of(node->input[i], axis) * inner + rest };
-}
-
 static int64_t number_of(const et_ids *ids, const et_node *node, int64_t position,
                          const et_batch *batch);
-
-/* Its own rows have been compared before: its place in the list is. */
-static source before_gather(const et_ids *ids, const et_node *node, int64_t position,
-                            const et_batch *batch)
-{
-    const int64_t width = size_of(node, 1);
-    const int64_t row = number_of(ids, node->input[1], position / width, batch);
-    return row < 0 ? (source){ NULL, 0 }
-                   : (source){ node->input[0], row * width + position % width };
-}
 
 static source find(const et_ids *ids, const et_node *node, int64_t position, const et_batch *batch)
 {
@@ -73,15 +42,34 @@ static source find(const et_ids *ids, const et_node *node, int64_t position, con
         case ET_OP_RESHAPE:
             at.leaf = at.leaf->input[0];
             break;
-        case ET_OP_SLICE:
-            at = before_slice(at.leaf, at.position);
+        case ET_OP_SLICE: {
+            const et_axis_range *along = &at.leaf->attributes.along;
+            const int64_t inner = inner_of(at.leaf, along->axis), part = along->count * inner;
+            at.leaf = at.leaf->input[0];
+            at.position = at.position / part * size_of(at.leaf, along->axis) * inner +
+                          along->first * inner + at.position % part;
             break;
-        case ET_OP_CONCATENATE:
-            at = before_concatenate(at.leaf, at.position);
+        }
+        case ET_OP_CONCATENATE: {
+            const int axis = at.leaf->attributes.along.axis;
+            const int64_t inner = inner_of(at.leaf, axis), whole = size_of(at.leaf, axis) * inner;
+            et_node *const *part = at.leaf->input;
+            int64_t rest = at.position % whole;
+            for (; rest >= size_of(*part, axis) * inner; part++)
+                rest -= size_of(*part, axis) * inner;
+            at.leaf = *part;
+            at.position = at.position / whole * size_of(*part, axis) * inner + rest;
             break;
-        case ET_OP_GATHER:
-            at = before_gather(ids, at.leaf, at.position, batch);
+        }
+        case ET_OP_GATHER: {
+            /* Its own rows have been compared before: its place in the list is. */
+            const int64_t width = size_of(at.leaf, 1);
+            const int64_t row = number_of(ids, at.leaf->input[1], at.position / width, batch);
+            if (row < 0)
+                return (source){ NULL, 0 };
+            at = (source){ at.leaf->input[0], row * width + at.position % width };
             break;
+        }
         default:
             at.leaf = NULL;
         }
@@ -126,14 +114,6 @@ static bool reads_batch(const et_ids *ids, const et_node *node)
     }
 }
 
-/* The field whose numbers a node has, in their order; -1: none. */
-static int field_of(const et_ids *ids, const et_node *node)
-{
-    while (node->op == ET_OP_RESHAPE)
-        node = node->input[0];
-    return node->op == ET_OP_INPUT ? ids->field[node->id] : -1;
-}
-
 /* ---- the list ---- */
 
 /* ranges NULL: they are counted only. */
@@ -142,7 +122,10 @@ static void add(et_ids *ids, et_ids_range *ranges, const et_ids_range *range)
     if (ranges) {
         et_ids_range *to = &ranges[ids->count];
         *to = *range;
-        to->field = range->longest < 0 ? field_of(ids, range->node) : -1;
+        const et_node *of = range->node;
+        while (of->op == ET_OP_RESHAPE)
+            of = of->input[0];
+        to->field = range->longest < 0 && of->op == ET_OP_INPUT ? ids->field[of->id] : -1;
         to->count = et_shape_count(range->node->type[0].shape);
     }
     ids->count++;
@@ -281,24 +264,20 @@ static int check_range(const et_ids *ids, const et_ids_range *range, const et_ba
     return ET_OK;
 }
 
-/* Checks the ids of a field without searching for the cause until one fails. */
-static int check_field(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
-                       et_error *error)
-{
-    const int32_t *id = batch->data[range->field];
-    for (int64_t i = range->first; i < range->count; i += range->step)
-        if (id[i] >= range->below)
-            return refuse(range, find(ids, range->node, i, batch), id[i], batch, error);
-    return ET_OK;
-}
-
 int et_ids_check(const et_ids *ids, const et_batch *batch, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < ids->count; i++) {
         const et_ids_range *range = &ids->ranges[i];
-        status = range->field >= 0 ? check_field(ids, range, batch, error)
-                                   : check_range(ids, range, batch, error);
+        if (range->field < 0) {
+            status = check_range(ids, range, batch, error);
+            continue;
+        }
+        /* Without searching for the cause until one fails. */
+        const int32_t *id = batch->data[range->field];
+        for (int64_t k = range->first; !status && k < range->count; k += range->step)
+            if (id[k] >= range->below)
+                status = refuse(range, find(ids, range->node, k, batch), id[k], batch, error);
     }
     return status;
 }

@@ -212,4 +212,15 @@ et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
  * three for products, by their results. Static. */
 const char *et_plan_call_kind(const et_plan_call *call);
 
+/* Inputs and outputs by their number in the call. */
+static inline const et_tensor *in_tensor(const et_plan *plan, const et_plan_call *call, int i)
+{
+    return &plan->values[call->in[i]].tensor;
+}
+
+static inline const et_tensor *out_tensor(const et_plan *plan, const et_plan_call *call, int i)
+{
+    return &plan->values[call->out[i]].tensor;
+}
+
 #endif

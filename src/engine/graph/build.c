@@ -45,20 +45,12 @@ static et_node *unary(et_op op, et_node *x)
     return et_node_add(x->graph, op, NULL, &x, 1, NULL);
 }
 
-/* "scope/name", as drawn_name. */
-static const char *scope_name(et_scope *scope, const char *name)
+/* "scope/name", of a random node "draw/scope/name", which chooses its numbers; in the graph's
+ * arena. Without memory it is the bare name, and no node is made with it: the arena remembers the
+ * failure, and et_node_add checks it. */
+static const char *full_name(et_scope *scope, const char *draw, const char *name)
 {
-    const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
-    return full ? full : name;
-}
-
-/* The name of a random node, which chooses its numbers: "draw/scope/name", in the graph's arena.
- * Without memory it is the bare name, and no node is made with it: the arena remembers the failure,
- * and et_node_add checks it. */
-static const char *drawn_name(et_scope *scope, const char *name)
-{
-    const char *full =
-        et_arena_printf(&scope->graph->arena, "%s%s%s", scope->draw, scope->prefix, name);
+    const char *full = et_arena_printf(&scope->graph->arena, "%s%s%s", draw, scope->prefix, name);
     return full ? full : name;
 }
 
@@ -106,7 +98,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
     et_attributes attributes = { .leaf = { dtype, shape } };
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = scope_name(scope, name);
+    const char *full = full_name(scope, "", name);
     for (int i = 0; i < graph->count; i++) {
         et_node *known = graph->nodes[i];
         if (known->op != ET_OP_INPUT || strcmp(known->name, full))
@@ -146,7 +138,7 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = scope_name(scope, name);
+    const char *full = full_name(scope, "", name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: checkpoints, the optimizer and exec's
@@ -232,7 +224,7 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
 static const char *numbered_name(et_scope *scope, const char *name)
 {
     et_graph *graph = scope->graph;
-    const char *first = drawn_name(scope, name);
+    const char *first = full_name(scope, scope->draw, name);
     int64_t before = 0;
     et_map_get(&graph->drawn, first, &before);
     if (!et_map_put(&graph->drawn, first, before + 1))
@@ -270,10 +262,20 @@ et_node *et_recomputable(et_node *node)
     return et_recomputable_from(node, ET_RECOMPUTE_MARKED);
 }
 
+/* x in the graph's activation type, as products read their operands. x itself if it is a parameter,
+ * whole numbers, or an operand that the op refuses. */
+static et_node *as_act(et_graph *graph, et_node *x)
+{
+    const bool given = x && x->graph == graph && !et_node_is_poison(x);
+    return given && x->op != ET_OP_PARAM && et_node_dtype(x) != ET_I32
+               ? et_cast(x, et_graph_act(graph))
+               : x;
+}
+
 /* bias NULL: two inputs, not three with a hole. */
 et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options)
 {
-    et_node *inputs[] = { et_as_act(a->graph, a), et_as_act(a->graph, b), bias };
+    et_node *inputs[] = { as_act(a->graph, a), as_act(a->graph, b), bias };
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
@@ -331,8 +333,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
         !in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
-    q = et_as_act(scope->graph, q);
-    kv = attributes.self ? q : et_as_act(scope->graph, kv);
+    q = as_act(scope->graph, q);
+    kv = attributes.self ? q : as_act(scope->graph, kv);
     attributes.attention.longest_key = longest_key(kv, options->longest_key);
     if (!scope->graph->options.training)
         attributes.attention.rate = 0;
@@ -369,7 +371,7 @@ et_node *et_recurrence_step(et_node *x, et_node *gate, et_node *state, et_node *
 et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets, et_node *labels,
                                    float smoothing)
 {
-    et_node *inputs[] = { et_as_act(h->graph, h), table, labels, offsets };
+    et_node *inputs[] = { as_act(h->graph, h), table, labels, offsets };
     et_attributes attributes = { .x = smoothing, .offset = offsets != NULL };
     if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &h->graph->poison;
@@ -385,7 +387,7 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight)
 {
-    et_node *inputs[] = { et_as_act(h->graph, h), table, labels, et_as_act(h->graph, again) };
+    et_node *inputs[] = { as_act(h->graph, h), table, labels, as_act(h->graph, again) };
     et_attributes attributes = { .x = smoothing, .agreement = weight };
     if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
         !in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
@@ -472,14 +474,6 @@ et_node *et_cast(et_node *x, et_dtype dtype)
         return et_copy(x, dtype, et_node_shape(x));
     et_attributes attributes = { .leaf = { .dtype = dtype } };
     return et_node_add(x->graph, ET_OP_CAST, NULL, &x, 1, &attributes);
-}
-
-et_node *et_as_act(et_graph *graph, et_node *x)
-{
-    const bool given = x && x->graph == graph && !et_node_is_poison(x);
-    return given && x->op != ET_OP_PARAM && et_node_dtype(x) != ET_I32
-               ? et_cast(x, et_graph_act(graph))
-               : x;
 }
 
 /* Each activation is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
@@ -665,7 +659,7 @@ et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node 
 et_node *et_convolution(et_node *x, et_node *weight, et_node *bias,
                         const et_convolution_options *options)
 {
-    et_node *inputs[] = { et_as_act(x->graph, x), weight, bias };
+    et_node *inputs[] = { as_act(x->graph, x), weight, bias };
     et_attributes attributes = { 0 };
     if (options)
         attributes.convolution = *options;
@@ -697,7 +691,7 @@ et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = drawn_name(scope, name);
+    const char *full = full_name(scope, scope->draw, name);
     et_attributes attributes = { .leaf = { graph->options.act, shape },
                                  .site = et_random_site(full) };
     return et_node_add(graph, ET_OP_NOISE, full, NULL, 0, &attributes);
@@ -707,7 +701,7 @@ et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p)
 {
     if (!et_has_name(scope, name))
         return &scope->graph->poison;
-    const char *full = drawn_name(scope, name);
+    const char *full = full_name(scope, scope->draw, name);
     et_attributes attributes = { .site = et_random_site(full) };
     return et_node_add(scope->graph, ET_OP_BERNOULLI, full, &p, 1, &attributes);
 }
@@ -849,7 +843,7 @@ et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64
         !in_range(scope->graph, ET_OP_CANDIDATES, "count", (double)count, 1, INT_MAX) ||
         !in_range(scope->graph, ET_OP_CANDIDATES, "classes", (double)classes, 1, INT_MAX))
         return poison;
-    const char *full = drawn_name(scope, name);
+    const char *full = full_name(scope, scope->draw, name);
     et_attributes attributes = { .site = et_random_site(full),
                                  .count = (int)count,
                                  .classes = classes };

@@ -93,10 +93,6 @@ et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale)
 /* x in another type, or repeated to another shape as above; x itself if it has both. */
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
 
-/* x in the graph's activation type, as products read their operands. x itself if it is a parameter,
- * whole numbers, or an operand that the op refuses. */
-et_node *et_as_act(et_graph *graph, et_node *x);
-
 /* y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for each column d (of an image, each
  * channel), over the rows of the batch (Ioffe and Szegedy 2015). x [T, D] or [N, H, W, D], gamma
  * and beta [D]. mask [T] or [N], float32: samples whose mask is 0 are not counted and become 0;

@@ -226,26 +226,6 @@ static void give(gradients *g, et_node *node, et_node *gradient)
         *known = et_add(*known, gradient);
 }
 
-/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
- * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
-static void not_differentiable(gradients *g, et_node *node)
-{
-    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
-}
-
-/* dtable += the scatter `op` of ids and dy, added to the gradient from other uses of the table so
- * far. */
-static void scatter_into_table(gradients *g, et_node *node, et_op op, et_node *dy)
-{
-    et_node *table = node->input[1];
-    if (!is_needed(g, table))
-        return;
-    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
-    et_attributes attributes = node->attributes;
-    attributes.leaf = table->type[0];
-    g->of[table->id] = et_node_add(g->graph, op, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
-}
-
 /* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
 static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 {
@@ -262,32 +242,32 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_BERNOULLI  grad_nothing
 #define grad_CANDIDATES grad_nothing
 
-/* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
-#define NO_DERIVATIVE(id)                                                                          \
-    static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
-    {                                                                                              \
-        (void)dy;                                                                                  \
-        not_differentiable(g, node);                                                               \
-    }
-NO_DERIVATIVE(RESULT)
-NO_DERIVATIVE(FILL)
-NO_DERIVATIVE(LAYER_NORM_GRAD)
-NO_DERIVATIVE(EMBEDDING_GRAD)
-NO_DERIVATIVE(ATTENTION_GRAD)
-NO_DERIVATIVE(CACHED_ATTENTION)
-NO_DERIVATIVE(RECURRENCE_GRAD)
-NO_DERIVATIVE(VOCABULARY_BEST)
-NO_DERIVATIVE(LABELLED)
-NO_DERIVATIVE(SLICE_GRAD)
-NO_DERIVATIVE(GATHER_GRAD)
-NO_DERIVATIVE(EMBED_COLUMNS_GRAD)
-NO_DERIVATIVE(SCALED_COPIES_GRAD)
-NO_DERIVATIVE(RMS_NORM_GRAD)
-NO_DERIVATIVE(BATCH_NORM_GRAD)
-NO_DERIVATIVE(CONVOLUTION_GRAD)
-NO_DERIVATIVE(CONVOLUTION_WEIGHT_GRAD)
-NO_DERIVATIVE(POOL_GRAD)
-#undef NO_DERIVATIVE
+/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
+ * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
+static void not_differentiable(gradients *g, et_node *node, et_node *dy)
+{
+    (void)dy;
+    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
+}
+
+#define grad_RESULT                  not_differentiable
+#define grad_FILL                    not_differentiable
+#define grad_LAYER_NORM_GRAD         not_differentiable
+#define grad_EMBEDDING_GRAD          not_differentiable
+#define grad_ATTENTION_GRAD          not_differentiable
+#define grad_CACHED_ATTENTION        not_differentiable
+#define grad_RECURRENCE_GRAD         not_differentiable
+#define grad_VOCABULARY_BEST         not_differentiable
+#define grad_LABELLED                not_differentiable
+#define grad_SLICE_GRAD              not_differentiable
+#define grad_GATHER_GRAD             not_differentiable
+#define grad_EMBED_COLUMNS_GRAD      not_differentiable
+#define grad_SCALED_COPIES_GRAD      not_differentiable
+#define grad_RMS_NORM_GRAD           not_differentiable
+#define grad_BATCH_NORM_GRAD         not_differentiable
+#define grad_CONVOLUTION_GRAD        not_differentiable
+#define grad_CONVOLUTION_WEIGHT_GRAD not_differentiable
+#define grad_POOL_GRAD               not_differentiable
 
 /* y = sum of x: every element of dx is dy. */
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
@@ -408,15 +388,24 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
  * few compared to the table's rows, and a zeroed table for each use would cost more than the
  * scatter. The visit goes backwards, so the output projection of a tied table comes first and is
  * the base. Positions are constants. */
-static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
+static void grad_tables(gradients *g, et_node *node, et_node *dy)
 {
+    const et_op op = node->op == ET_OP_EMBEDDING ? ET_OP_EMBEDDING_GRAD : ET_OP_EMBED_COLUMNS_GRAD;
+    et_node *table = node->input[1];
     if (node->inputs == 4 && is_needed(g, node->input[3]))
         et_graph_poison(g->graph,
                         "%s: positions of an embedding must be constants, but %s is trained: use a "
                         "second embedding and add the two",
                         node->name, node->input[3]->name);
-    scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
+    if (!is_needed(g, table))
+        return;
+    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
+    et_attributes attributes = node->attributes;
+    attributes.leaf = table->type[0];
+    g->of[table->id] = et_node_add(g->graph, op, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
 }
+#define grad_EMBEDDING     grad_tables
+#define grad_EMBED_COLUMNS grad_tables
 
 /* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is rematerialized from q, k and
  * each row's log-sum-exp (result 1), as Dao et al. 2022, "FlashAttention", section 3.1 and
@@ -442,7 +431,7 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
 static void grad_RECURRENCE(gradients *g, et_node *node, et_node *dy)
 {
     if (node->inputs == 4) {
-        not_differentiable(g, node);
+        not_differentiable(g, node, dy);
         return;
     }
     et_node *inputs[] = { dy, value(g, node), value(g, node->input[0]), value(g, node->input[1]),
@@ -560,11 +549,6 @@ static void grad_GATHER(gradients *g, et_node *node, et_node *dy)
              et_node_add(g->graph, ET_OP_GATHER_GRAD, NULL, inputs, 2, &attributes));
 }
 
-static void grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy)
-{
-    scatter_into_table(g, node, ET_OP_EMBED_COLUMNS_GRAD, dy);
-}
-
 /* y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]. The derivative of each operand is dy times the
  * other two operands, summed over the dimensions along which the operand is repeated. One node
  * computes all three. */
@@ -617,14 +601,6 @@ static void grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy)
             give(g, node->input[i], et_node_result(dx, i));
 }
 
-/* The sum of dy over samples and places, a bias's. */
-static et_node *channel_sum(et_node *dy)
-{
-    et_shape s = dy->type[0].shape;
-    et_node *rows = et_reshape(dy, et_shape_2(s.size[0] * s.size[1] * s.size[2], s.size[3]));
-    return et_column_sum(rows);
-}
-
 /* y = x * w + b, as a product: dw is the convolution of x with dy, dx that of dy with w flipped;
  * each is a separate op. A relu is undone first, as for a product. */
 static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
@@ -634,8 +610,11 @@ static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
     attributes.convolution.relu = false;
     if (node->attributes.convolution.relu)
         dy = et_node_binary(ET_OP_RELU_GRAD, dy, rematerialize_sign(&g->rematerialize, node));
-    if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy))
-        give(g, node->input[2], channel_sum(dy));
+    if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy)) {
+        const et_shape s = dy->type[0].shape;
+        const et_shape rows = et_shape_2(s.size[0] * s.size[1] * s.size[2], s.size[3]);
+        give(g, node->input[2], et_column_sum(et_reshape(dy, rows)));
+    }
     if (is_needed(g, weight)) {
         et_node *inputs[] = { dy, value(g, x) };
         attributes.leaf = weight->type[0];
@@ -683,7 +662,7 @@ static et_node *summed(et_node *gradient, const et_node *like)
 
 static et_node *refused(gradients *g, et_node *node)
 {
-    not_differentiable(g, node);
+    not_differentiable(g, node, NULL);
     return &g->graph->poison;
 }
 
@@ -736,11 +715,6 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #undef X
 };
 
-static bool has_sums(const et_node *node)
-{
-    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
-}
-
 /* A row for each parameter that the loss depends on, in order of the parameters' nodes. The
  * rules may have poisoned the graph; that is reported here, once. */
 static int collect(gradients *g, et_error *error)
@@ -769,7 +743,7 @@ static int give_roots(gradients *g, et_error *error)
         if (mark->kind != ET_MARK_LOSS)
             continue;
         any = any || g->needed[mark->root->id];
-        if (has_sums(mark->root))
+        if (et_node_has_sums(mark->root))
             continue;
         et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
         if (!one)
@@ -802,7 +776,8 @@ static int propagate(gradients *g, et_error *error)
         /* Whether node is a loss's root, and the sum of the factors of all such losses. */
         g->is_root = false;
         g->factor = 0;
-        for (const et_mark *mark = g->graph->marks; mark && has_sums(node); mark = mark->next)
+        for (const et_mark *mark = g->graph->marks; mark && et_node_has_sums(node);
+             mark = mark->next)
             if (mark->kind == ET_MARK_LOSS && mark->root == node) {
                 g->is_root = true;
                 g->factor += mark->factor;

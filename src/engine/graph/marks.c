@@ -80,13 +80,6 @@ static void meet(followed *a, const followed *b, const et_node *node)
     }
 }
 
-/* Rows that have both labels, or any of the two. */
-static et_node *joined(et_node *a, et_node *b, bool both)
-{
-    et_node *product = et_mul(a, b);
-    return both ? product : et_sub(et_add(a, b), product);
-}
-
 static followed combine(followed a, const et_node *a_node, followed b, const et_node *b_node,
                         et_op op)
 {
@@ -106,8 +99,10 @@ static followed combine(followed a, const et_node *a_node, followed b, const et_
     const bool product = op == ET_OP_MUL, same = a.rows == b.rows;
     if (!et_shape_equal(a.rows->type[0].shape, b.rows->type[0].shape))
         return (followed){ .rows = NULL };
-    if (!same)
-        f.rows = joined(a.rows, b.rows, product);
+    if (!same) { /* rows that have both labels, or any of the two */
+        et_node *both = et_mul(a.rows, b.rows);
+        f.rows = product ? both : et_sub(et_add(a.rows, b.rows), both);
+    }
     f.empty = op == ET_OP_DIV ? a.empty : product && same ? a.empty || b.empty : a.empty && b.empty;
     return f;
 }
@@ -319,11 +314,6 @@ static et_node *sum_of_labelled(et_scope *scope, et_node *labelled)
     return et_sum(of_batch ? masked(labelled, mask) : labelled);
 }
 
-static bool is_sums(const et_node *node)
-{
-    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
-}
-
 static bool is_loss(et_scope *scope, const char *name, const et_node *node, float weight)
 {
     if (node->type[0].dtype == ET_I32)
@@ -368,7 +358,7 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
 {
     if (et_node_is_poison(node))
         return;
-    if (is_sums(node))
+    if (et_node_has_sums(node))
         add_sums(scope, name, node, weight, NULL);
     else
         add_rows(scope, name, node, weight, NULL);
@@ -383,7 +373,7 @@ void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight
     else if (!is_scalar(divisor))
         et_graph_poison(scope->graph, "loss %s: the divisor must be a float32 scalar; see et_sum",
                         name);
-    else if (is_sums(node))
+    else if (et_node_has_sums(node))
         add_sums(scope, name, node, weight, divisor);
     else
         add_rows(scope, name, node, weight, divisor);

@@ -26,6 +26,12 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 /* The same without name or attributes; the graph is the input's. */
 et_node *et_node_binary(et_op op, et_node *a, et_node *b);
 
+/* Whether a node is a loss that makes its derivatives itself, with ET_LOSS_SUM_... as its value. */
+static inline bool et_node_has_sums(const et_node *node)
+{
+    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
+}
+
 /* Poison that says which fields there are. field may be NULL. */
 et_node *et_graph_no_field(et_graph *graph, const char *field);
 

@@ -6,9 +6,9 @@
  *
  * Later stages (exec, kernels) trust the shapes and check nothing again.
  *
- * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy results of the forward
- * op's rule. Types: products and look-ups give the graph's activation type, element-wise ops that
- * of their inputs, sums and per-column results float32. An image is [N, H, W, C].
+ * Ops that only derivatives make (..._GRAD, FILL) have the types of the operands. Types: products
+ * and look-ups give the graph's activation type, element-wise ops that of their inputs, sums and
+ * per-column results float32. An image is [N, H, W, C].
  *
  * A rule sets node->type[], or refuses and returns false. */
 #include <stdio.h>
@@ -151,10 +151,27 @@ static bool shape_SUM(et_node *node)
     return set(node, ET_F32, et_shape_scalar());
 }
 
-/* A scalar, and a node that gives shape and type; that node's values are not read. */
-static bool shape_FILL(et_node *node)
+/* Derivatives of operands have the operands' types: result k that of input like[k] (0: no more). A
+ * FILL has the type of the node that gives its shape, whose values are not read. */
+static bool shape_like_inputs(et_node *node)
 {
-    return set(node, dtype(node, 1), shape(node, 1));
+    static const unsigned char like_of[ET_OP_COUNT][ET_NODE_RESULTS_MAX] = {
+        [ET_OP_FILL] = { 1 },
+        [ET_OP_LAYER_NORM_GRAD] = { 1, 3, 3, 1 }, /* dx, dgamma, dbeta; y again if beta is there */
+        [ET_OP_RMS_NORM_GRAD] = { 1, 3 },         /* dx, dgamma */
+        [ET_OP_BATCH_NORM_GRAD] = { 1, 4, 4 },    /* dx, dgamma, dbeta */
+        [ET_OP_ATTENTION_GRAD] = { 2, 3 },        /* dq, dkv; self: of both */
+        [ET_OP_RECURRENCE_GRAD] = { 2, 3 },       /* dx, dgate */
+        [ET_OP_SCALED_COPIES_GRAD] = { 1, 2, 3 }, /* dw, drow, dcolumn if it has scales */
+    };
+    const unsigned char *like = like_of[node->op];
+    int most = node->attributes.self ? 1 : ET_NODE_RESULTS_MAX;
+    if (node->op == ET_OP_LAYER_NORM_GRAD && node->inputs < 5)
+        most = 3;
+    node->results = 0;
+    for (int k = 0; k < most && like[k] && like[k] < node->inputs; k++)
+        add_result(node, dtype(node, like[k]), shape(node, like[k]));
+    return true;
 }
 
 /* Products read activations, or parameters, whose bfloat16 copy the plan keeps. */
@@ -205,19 +222,6 @@ static bool shape_LAYER_NORM(et_node *node)
         return refuse(node, "scale or offset is not float32, or the input is not numeric", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_2(x.size[0], 2));
-    return true;
-}
-
-/* dy, x, stats, gamma. Results: dx as x; dgamma [D]; dbeta [D]. */
-static bool shape_LAYER_NORM_GRAD(et_node *node)
-{
-    et_shape x = shape(node, 1);
-    set(node, dtype(node, 1), x);
-    /* Parameters' derivatives are float32, for the optimizer. */
-    add_result(node, ET_F32, et_shape_1(x.size[1]));
-    add_result(node, ET_F32, et_shape_1(x.size[1]));
-    if (node->inputs == 5)
-        add_result(node, dtype(node, 1), x);
     return true;
 }
 
@@ -275,16 +279,6 @@ static bool shape_ATTENTION(et_node *node)
      * bfloat16. */
     set(node, act(node), et_shape_2(q.size[0], width));
     add_result(node, ET_F32, et_shape_2(q.size[0], options->heads));
-    return true;
-}
-
-/* dout, lse, then the forward inputs, so 2 is q and 3 kv. Self: one result as qkv;
- * cross: dq, and dkv as the second. */
-static bool shape_ATTENTION_GRAD(et_node *node)
-{
-    set(node, act(node), shape(node, 2));
-    if (!node->attributes.self)
-        add_result(node, act(node), shape(node, 3));
     return true;
 }
 
@@ -398,20 +392,6 @@ static bool shape_VOCABULARY_BEST(et_node *node)
     return true;
 }
 
-/* logits [T, V], labels [T]. Results: the four sums; dlogits as the logits. */
-static bool shape_SOFTMAX_LOSS(et_node *node)
-{
-    et_shape logits = shape(node, 0);
-    /* Any float type: logits are not always of activation type. */
-    if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
-        return refuse(node, "logits are not a numeric matrix", 0, 1);
-    if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
-        return refuse(node, "not one int32 label for each row", 0, 1);
-    set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
-    add_result(node, dtype(node, 0), logits);
-    return true;
-}
-
 /* Element-wise ops convert no types silently: two activations always have the same type, but a
  * parameter (float32) may be combined with a bfloat16 activation. A repeated operand is a vector or
  * one number, and may be a parameter. */
@@ -474,19 +454,20 @@ static bool shape_by_rows(et_node *node)
                                         : set(node, dtype(node, 0), x);
 }
 
-/* logits [T, V], labels [T]. Results: loss, nll and correct, float32 [T, 1] each; dlogits for dloss
- * = 1, as the logits, only made if it is needed. */
-static bool shape_CROSS_ENTROPY(et_node *node)
+/* logits [T, V], labels [T]. Results: the four sums, or loss, nll and correct, float32 [T, 1] each;
+ * then dlogits for dloss = 1, as the logits, only made if it is needed. */
+static bool shape_of_logits(et_node *node)
 {
     et_shape logits = shape(node, 0);
     if (!is_numbers(node, 0))
         return refuse(node, "logits are not a numeric matrix", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 1);
-    et_shape column = et_shape_2(logits.size[0], 1);
-    set(node, ET_F32, column);
-    add_result(node, ET_F32, column);
-    add_result(node, ET_F32, column);
+    const bool by_rows = node->op == ET_OP_CROSS_ENTROPY;
+    const et_shape column = et_shape_2(logits.size[0], 1);
+    set(node, ET_F32, by_rows ? column : et_shape_1(ET_LOSS_SUM_COUNT));
+    for (int i = 0; i < 2 && by_rows; i++)
+        add_result(node, ET_F32, column);
     add_result(node, dtype(node, 0), logits);
     return true;
 }
@@ -628,15 +609,6 @@ static bool shape_SCALED_COPIES(et_node *node)
     return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
 }
 
-/* dy, then the operands. The results have the shapes of the operands. */
-static bool shape_SCALED_COPIES_GRAD(et_node *node)
-{
-    set(node, ET_F32, shape(node, 1));
-    for (int i = 2; i < node->inputs; i++)
-        add_result(node, ET_F32, shape(node, i));
-    return true;
-}
-
 /* x [T, D], gamma [D]. Results: y as x; 1 / root mean square [T] for the derivative. */
 static bool shape_RMS_NORM(et_node *node)
 {
@@ -647,14 +619,6 @@ static bool shape_RMS_NORM(et_node *node)
         return refuse(node, "scale is not float32, or the input is not numeric", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_1(x.size[0]));
-    return true;
-}
-
-/* dy, x, stats, gamma. Results: dx as x; dgamma. */
-static bool shape_RMS_NORM_GRAD(et_node *node)
-{
-    set(node, dtype(node, 1), shape(node, 1));
-    add_result(node, ET_F32, shape(node, 3));
     return true;
 }
 
@@ -674,15 +638,6 @@ static bool shape_BATCH_NORM(et_node *node)
     set(node, dtype(node, 0), x);
     for (int i = 0; i < 2 && !given; i++)
         add_result(node, ET_F32, shape(node, 1));
-    return true;
-}
-
-/* dy, x, mean, variance, gamma (, mask). Results: dx as x; dgamma; dbeta. */
-static bool shape_BATCH_NORM_GRAD(et_node *node)
-{
-    set(node, dtype(node, 1), shape(node, 1));
-    add_result(node, ET_F32, shape(node, 4));
-    add_result(node, ET_F32, shape(node, 4));
     return true;
 }
 
@@ -740,7 +695,8 @@ static bool shape_CONVOLUTION(et_node *node)
                et_shape_4(x.size[0], windows[0].out, windows[1].out, weight.size[3]));
 }
 
-static bool shape_MEAN_POOL(et_node *node)
+/* Of the largest a second result is which element of its window each is, for the derivative. */
+static bool shape_pool(et_node *node)
 {
     const et_pool_options *options = &node->attributes.pool;
     et_shape x = shape(node, 0);
@@ -754,27 +710,32 @@ static bool shape_MEAN_POOL(et_node *node)
     et_pool_windows(windows, x, options);
     if (!windows_fit(windows))
         return refuse(node, "the window is larger than the image", 0, 0);
-    return set(node, dtype(node, 0),
-               et_shape_4(x.size[0], windows[0].out, windows[1].out, x.size[3]));
-}
-
-/* Results: y; which element of its window each is, for the derivative. */
-static bool shape_MAX_POOL(et_node *node)
-{
-    if (!shape_MEAN_POOL(node))
+    const et_shape y = et_shape_4(x.size[0], windows[0].out, windows[1].out, x.size[3]);
+    if (!set(node, dtype(node, 0), y))
         return false;
-    add_result(node, ET_F32, node->type[0].shape);
+    if (node->op == ET_OP_MAX_POOL)
+        add_result(node, ET_F32, y);
     return true;
 }
 
 /* Rules that are another op's. That of EMBEDDING_GRAD is given by the derivative rule: the table's
- * shape is not an input's. RECURRENCE_GRAD's inputs have attention's order, and it is not self. */
+ * shape is not an input's. */
 #define shape_COLUMN_SUM              shape_by_rows
 #define shape_ROW_SUM                 shape_by_rows
 #define shape_SOFTMAX                 shape_by_rows
 #define shape_LOG_SOFTMAX             shape_by_rows
 #define shape_EMBEDDING_GRAD          leaf
-#define shape_RECURRENCE_GRAD         shape_ATTENTION_GRAD
+#define shape_FILL                    shape_like_inputs
+#define shape_LAYER_NORM_GRAD         shape_like_inputs
+#define shape_RMS_NORM_GRAD           shape_like_inputs
+#define shape_BATCH_NORM_GRAD         shape_like_inputs
+#define shape_ATTENTION_GRAD          shape_like_inputs
+#define shape_RECURRENCE_GRAD         shape_like_inputs
+#define shape_SCALED_COPIES_GRAD      shape_like_inputs
+#define shape_CROSS_ENTROPY           shape_of_logits
+#define shape_SOFTMAX_LOSS            shape_of_logits
+#define shape_MAX_POOL                shape_pool
+#define shape_MEAN_POOL               shape_pool
 #define shape_INPUT                   leaf
 #define shape_PARAM                   leaf
 #define shape_POSITIONS               leaf
@@ -787,20 +748,15 @@ static bool shape_MAX_POOL(et_node *node)
 #define shape_POOL_GRAD               leaf
 #define shape_NOISE                   leaf
 
-/* Sets node->type[] and node->results from inputs and attributes, with one function per op. False:
- * refused, with the reason in the graph's error. */
-static bool shape_rule(et_node *node)
-{
-    /* One rule for each row of ops.def; a row without its function does not compile. */
-    static bool (*const rules[ET_OP_COUNT])(et_node *) = {
+/* One rule for each row of ops.def; a row without its function does not compile. Each sets
+ * node->type[] and node->results from inputs and attributes. False: refused, with the reason in the
+ * graph's error. */
+static bool (*const rules[ET_OP_COUNT])(et_node *) = {
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = shape_elementwise,
 #define X(id, name, fewest, most)                             [ET_OP_##id] = shape_##id,
 #include "engine/graph/ops.def"
 #undef X
-    };
-    et_assert((unsigned)node->op < ET_OP_COUNT);
-    return rules[node->op](node);
-}
+};
 
 /* ---- adding nodes ---- */
 
@@ -847,7 +803,7 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
     if (attributes)
         node->attributes = *attributes;
     node->results = 1;
-    if (!shape_rule(node))
+    if (!rules[op](node))
         return &graph->poison;
     graph->nodes[graph->count++] = node;
     return node;

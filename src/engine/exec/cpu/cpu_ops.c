@@ -70,14 +70,7 @@ static void run_fill(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_FILL = { .run = run_fill };
 
-/* A partial sum [D] for each block of rows, added in order of the blocks afterwards. */
-static size_t scratch_of_column_sum(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 0);
-    return (size_t)(et_row_blocks(rows_of(x)) * width_of(x)) * sizeof(float);
-}
-
-/* y[d] = sum over t of x[t, d]: the gradient of a bias. */
+/* y[d] = sum over t of x[t, d]: the gradient of a bias. Blocks are added in their order. */
 static void run_column_sum(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
@@ -86,7 +79,7 @@ static void run_column_sum(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_COLUMN_SUM = { .run = run_column_sum,
-                                            .scratch = scratch_of_column_sum };
+                                            .scratch = et_cpu_scratch_of_sums };
 
 /* ---- products ---- */
 
@@ -254,13 +247,6 @@ static void run_layer_norm(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_LAYER_NORM = { .run = run_layer_norm };
 
-/* Partial sums of dgamma and dbeta, [D] each, for every block of rows. */
-static size_t scratch_of_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 1);
-    return (size_t)(et_row_blocks(rows_of(x)) * 2 * width_of(x)) * sizeof(float);
-}
-
 /* Inputs: dy, x, stats, gamma (, beta). With a fourth result the norm itself is rematerialized in
  * the same pass, for a reader in the backward pass; only that needs beta. */
 static void run_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
@@ -284,7 +270,7 @@ static void run_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_LAYER_NORM_GRAD = { .run = run_layer_norm_grad,
-                                                 .scratch = scratch_of_layer_norm_grad };
+                                                 .scratch = et_cpu_scratch_of_sums };
 
 /* ---- embedding ---- */
 

@@ -1,5 +1,6 @@
 /* Scaled copies, norms over a batch, convolutions and pooling: see engine/graph/build.h and
  * <etude/ops_image.h>. */
+#include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
 #include "engine/graph/node.h"
 #include "engine/kernel/conv.h"
@@ -56,6 +57,24 @@ const et_op_functions et_cpu_SCALED_COPIES_GRAD = { .run = run_scaled_copies_gra
 
 /* ---- norms ---- */
 
+size_t et_cpu_scratch_of_sums(const et_plan *plan, const et_plan_call *call)
+{
+    static const struct {
+        int x, each, more;
+    } of[ET_OP_COUNT] = {
+        [ET_OP_COLUMN_SUM] = { 0, 1, 0 },      [ET_OP_LAYER_NORM_GRAD] = { 1, 2, 0 },
+        [ET_OP_RMS_NORM_GRAD] = { 1, 1, 1 },   [ET_OP_BATCH_NORM] = { 0, 1, 2 },
+        [ET_OP_BATCH_NORM_GRAD] = { 1, 2, 2 },
+    };
+    const et_op op = call->node->op;
+    const et_tensor *x = in_tensor(plan, call, of[op].x);
+    et_assert(of[op].each);
+    if (op == ET_OP_BATCH_NORM && call->in_count == 5) /* mean and variance are given */
+        return 0;
+    return (size_t)((et_row_blocks(rows_of(x)) * of[op].each + of[op].more) * width_of(x)) *
+           sizeof(float);
+}
+
 static void run_rms_norm(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
@@ -64,13 +83,6 @@ static void run_rms_norm(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_RMS_NORM = { .run = run_rms_norm };
-
-/* Partial sums of dgamma for every block of rows. */
-static size_t scratch_of_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 1);
-    return (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
-}
 
 /* A scale that nobody trains has no gradient's place. */
 static void run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
@@ -86,7 +98,7 @@ static void run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_RMS_NORM_GRAD = { .run = run_rms_norm_grad,
-                                               .scratch = scratch_of_rms_norm_grad };
+                                               .scratch = et_cpu_scratch_of_sums };
 
 /* Input number i is a mask of the samples of x, if there is one. */
 static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, const et_tensor *x)
@@ -95,14 +107,6 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
     const bool masked = call->in_count == i + 1;
     return (et_counted){ .mask = masked ? in(plan, call, i) : NULL,
                          .each = samples > 0 ? rows_of(x) / samples : 1 };
-}
-
-/* Scratch: partial sums, then mean and variance if no other call reads them. */
-static size_t scratch_of_batch_norm(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 0);
-    const int64_t rows = et_row_blocks(rows_of(x)) + 2;
-    return call->in_count < 5 ? (size_t)(rows * width_of(x)) * sizeof(float) : 0;
 }
 
 static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
@@ -130,14 +134,7 @@ static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_BATCH_NORM = { .run = run_batch_norm,
-                                            .scratch = scratch_of_batch_norm };
-
-/* Scratch: partial sums, then the derivatives of parameters that are not trained. */
-static size_t scratch_of_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 1);
-    return (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
-}
+                                            .scratch = et_cpu_scratch_of_sums };
 
 static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
@@ -157,7 +154,7 @@ static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 }
 
 const et_op_functions et_cpu_BATCH_NORM_GRAD = { .run = run_batch_norm_grad,
-                                                 .scratch = scratch_of_batch_norm_grad };
+                                                 .scratch = et_cpu_scratch_of_sums };
 
 /* ---- convolutions ---- */
 

@@ -21,16 +21,6 @@ static inline void *out(const et_plan *plan, const et_plan_call *call, int i)
     return et_plan_data(plan, call->out[i]);
 }
 
-static inline const et_tensor *in_tensor(const et_plan *plan, const et_plan_call *call, int i)
-{
-    return &plan->values[call->in[i]].tensor;
-}
-
-static inline const et_tensor *out_tensor(const et_plan *plan, const et_plan_call *call, int i)
-{
-    return &plan->values[call->out[i]].tensor;
-}
-
 /* x [T, D] has T rows of D columns, a bias [D] one row of D, a scalar one element, an image
  * [N, H, W, C] N H W rows of C. */
 static inline int64_t width_of(const et_tensor *tensor)
@@ -60,6 +50,10 @@ static inline float *scratch(const et_plan *plan)
 {
     return (float *)(void *)plan->scratch;
 }
+
+/* The scratch of sums over rows: `each` vectors as wide as x of partial sums for each block of its
+ * rows, and after them `more` vectors for results that nobody reads. */
+size_t et_cpu_scratch_of_sums(const et_plan *plan, const et_plan_call *call);
 
 /* [ET_OP_COUNT] */
 extern const et_op_functions *const et_cpu_ops[];
