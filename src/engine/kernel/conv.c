@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "engine/kernel/onednn.h"
 #include "engine/kernel/parallel.h"
+#include "engine/kernel/sizes.h"
 
 typedef struct et_conv_block et_conv_block;
 
@@ -449,11 +450,6 @@ struct et_conv {
     desk desk;
 };
 
-static size_t lines(size_t size)
-{
-    return (size + 63) / 64 * 64;
-}
-
 /* Whether images pass through float32 on their way. */
 static bool is_widened(const et_conv *conv)
 {
@@ -463,10 +459,10 @@ static bool is_widened(const et_conv *conv)
 static void lay_desk(et_conv *conv)
 {
     const bool weight = conv->kind == ET_CONV_WEIGHT, wide = is_widened(conv);
-    const size_t x = wide ? lines((size_t)conv->x * sizeof(float)) : 0;
-    const size_t y = wide ? lines((size_t)conv->y * sizeof(float)) : 0;
+    const size_t x = wide ? et_lines((size_t)conv->x * sizeof(float)) : 0;
+    const size_t y = wide ? et_lines((size_t)conv->y * sizeof(float)) : 0;
     desk *d = &conv->desk;
-    d->a = lines(conv->block->scratch);
+    d->a = et_lines(conv->block->scratch);
     d->b = d->a + (conv->kind == ET_CONV_DATA ? y : x);
     d->out = d->b + (weight ? y : 0);
     d->sum = d->out + (weight ? 0 : conv->kind == ET_CONV_DATA ? x : y);
@@ -524,7 +520,7 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
         et_conv_free(conv);
         return status;
     }
-    conv->weight = lines(block_weight_size(conv->block));
+    conv->weight = et_lines(block_weight_size(conv->block));
     find_pieces(conv);
     lay_desk(conv);
     *out = conv;

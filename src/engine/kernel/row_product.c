@@ -21,6 +21,7 @@
 #include "base/dtype.h"
 #include "base/inline.h"
 #include "engine/kernel/arguments.h"
+#include "engine/kernel/sizes.h"
 
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
@@ -35,31 +36,19 @@ static double rounding(int64_t k)
     return (double)(2 * k + 16) * 0x1p-24;
 }
 
-/* Up to whole lines. */
-static size_t lines(size_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
-/* The number of parts of that size, including a last partial one. */
-static int64_t parts(int64_t whole, int64_t part)
-{
-    return (whole + part - 1) / part;
-}
-
 /* Bytes of the panels. */
 static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
 {
     return kind == ET_ROW_F32 ? (size_t)(columns * k) * sizeof(float)
-                              : (size_t)(columns * parts(k, 4) * 4);
+                              : (size_t)(columns * et_part_count(k, 4) * 4);
 }
 
 /* Bytes have four arrays of a number per column after the panels. */
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
-    int64_t columns = parts(n, panel) * panel;
-    size_t size = lines(panels_size(columns, k, kind));
-    return kind == ET_ROW_F32 ? size : size + 4 * lines((size_t)columns * sizeof(float));
+    int64_t columns = et_part_count(n, panel) * panel;
+    size_t size = et_lines(panels_size(columns, k, kind));
+    return kind == ET_ROW_F32 ? size : size + 4 * et_lines((size_t)columns * sizeof(float));
 }
 
 /* Only computes pointers: nothing is written. Each part of the memory begins at a cache line:
@@ -69,9 +58,9 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
     et_assert(panel >= 1 && n >= 1 && k >= 1);
     et_assert(kind == ET_ROW_F32 || k <= ET_ROW_BYTES_MAX);
     et_row_weight weight = { .kind = kind, .n = n, .k = k, .panel = panel, .panels = memory };
-    int64_t columns = parts(n, panel) * panel;
-    size_t line = lines((size_t)columns * sizeof(float));
-    char *next = (char *)memory + lines(panels_size(columns, k, kind));
+    int64_t columns = et_part_count(n, panel) * panel;
+    size_t line = et_lines((size_t)columns * sizeof(float));
+    char *next = (char *)memory + et_lines(panels_size(columns, k, kind));
     if (kind == ET_ROW_INT8) {
         weight.scale = (float *)(void *)next;
         weight.offset = (int32_t *)(void *)(next + line);
@@ -189,7 +178,7 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
             pack_rows(w, panel, s, ET_F32, s.column);
         return;
     }
-    size_t size = (size_t)(parts(w->k, 4) * 4 * w->panel);
+    size_t size = (size_t)(et_part_count(w->k, 4) * 4 * w->panel);
     int8_t *to = (int8_t *)w->panels + (size_t)panel * size;
     memset(to, 0, size);
     for (int64_t c = 0; c < w->panel; c++) {
@@ -208,7 +197,7 @@ void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype 
     et_assert(weight->panels && from);
     et_assert(dtype == ET_F32 || (dtype == ET_BF16 && weight->kind == ET_ROW_F32));
     source s = { from, dtype, transposed ? 1 : weight->n, transposed ? weight->k : 1 };
-    int64_t panels = parts(weight->n, weight->panel);
+    int64_t panels = et_part_count(weight->n, weight->panel);
 #pragma omp parallel for schedule(static) if (!omp_in_parallel() && weight->n * weight->k > 65536)
     for (int64_t panel = 0; panel < panels; panel++)
         pack_panel(weight, panel, s);
@@ -216,7 +205,7 @@ void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype 
 
 int64_t et_row_stride(int64_t k)
 {
-    return (int64_t)lines((size_t)k);
+    return (int64_t)et_lines((size_t)k);
 }
 
 /* Bytes of each row of x, and its unit. */
@@ -224,7 +213,7 @@ size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x)
 {
     if (kind == ET_ROW_F32)
         return x == ET_F32 ? 0 : (size_t)(rows * k) * sizeof(float);
-    return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
+    return (size_t)(rows * et_row_stride(k)) + et_lines((size_t)rows * sizeof(float));
 }
 
 void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,

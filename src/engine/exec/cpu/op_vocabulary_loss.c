@@ -30,6 +30,7 @@
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
 #include "engine/kernel/parallel.h"
+#include "engine/kernel/sizes.h"
 
 /* ---- rows ---- */
 
@@ -324,12 +325,6 @@ typedef struct loss_block {
 
 /* ---- planning ---- */
 
-/* Rounded up. */
-static int64_t parts_of(int64_t whole, int64_t part)
-{
-    return (whole + part - 1) / part;
-}
-
 /* If two threads divide the parts of so many columns: the columns of the thread that has more. */
 static int64_t longer_half(int64_t vocabulary, int64_t columns)
 {
@@ -344,7 +339,7 @@ static int64_t longer_half(int64_t vocabulary, int64_t columns)
  * PARTS_LEAST parts, if each has a panel: 256 columns in 4 of 64. */
 static int64_t choose_columns(const loss_sizes *size)
 {
-    const int64_t few = parts_of(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
+    const int64_t few = et_part_count(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
     const int64_t wide = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
     const int64_t most = few < wide ? few : wide;
     const int64_t least = size->vocabulary > 2 * most ? most / 2 : most;
@@ -385,13 +380,13 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     size_t row = (size_t)size.vocabulary * et_dtype_size(size.act);
     int64_t most = (int64_t)(KEPT_MOST / row) / ROWS_LEAST * ROWS_LEAST;
     most = most > ROWS_MOST ? ROWS_MOST : most < ROWS_LEAST ? ROWS_LEAST : most;
-    const int64_t all = size.draws * size.rows, rows = parts_of(all, parts_of(all, most));
-    size.block = parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
+    const int64_t all = size.draws * size.rows, rows = et_part_count(all, et_part_count(all, most));
+    size.block = et_part_count(rows, ROWS_LEAST) * ROWS_LEAST;
     size.share = size.block / size.draws;
     size.columns = choose_columns(&size);
     const et_gemm_shape dh = shape_of_dh(&size, size.columns);
     size.packs_dh = !et_gemm_own_rows(plan->device->gemms, &dh);
-    size.parts = parts_of(size.vocabulary, size.columns);
+    size.parts = et_part_count(size.vocabulary, size.columns);
     size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
     et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
     return size;
@@ -458,16 +453,10 @@ static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size,
     return ET_OK;
 }
 
-/* As kernels want it: all begins at a multiple of 64 bytes. */
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static size_t take(size_t *end, size_t bytes)
 {
     size_t at = *end;
-    *end += rounded(bytes);
+    *end += et_lines(bytes);
     return at;
 }
 
@@ -475,7 +464,7 @@ static size_t take(size_t *end, size_t bytes)
 static void take_packed(loss_room *room, const et_plan_call *call, const loss_sizes *size,
                         int which)
 {
-    room->packed_bytes[which] = rounded(et_gemm_packed_size(product(call, size, which, 0)));
+    room->packed_bytes[which] = et_lines(et_gemm_packed_size(product(call, size, which, 0)));
     room->packed[which] = take(&room->end, (size_t)size->parts * room->packed_bytes[which]);
 }
 
@@ -490,7 +479,7 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     size_t *end = &room.end;
     if (size->computed) {
         if (size->act != ET_F32)
-            room.copy = rounded((size_t)(size->columns * size->width) * sizeof(et_bf16));
+            room.copy = et_lines((size_t)(size->columns * size->width) * sizeof(et_bf16));
         room.copies = take(&room.end, (size_t)plan->device->threads * room.copy);
         take_packed(&room, call, size, LOGITS);
         if (size->gradient && size->packs_dh)

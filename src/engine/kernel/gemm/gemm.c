@@ -26,6 +26,7 @@
 #include "engine/kernel/gemm/gemm_private.h"
 #include "engine/kernel/gemm/onednn_block.h"
 #include "engine/kernel/kernels.h"
+#include "engine/kernel/sizes.h"
 
 /* ---- the grid of tiles ---- */
 
@@ -75,27 +76,11 @@ enum {
     FEW_ROWS = 8,                     /* compute together; more rows they do not */
 };
 
-static int64_t smaller(int64_t left, int64_t right)
-{
-    return left < right ? left : right;
-}
-
-/* The number of parts of that size, including a last partial one. */
-static int64_t parts(int64_t whole, int64_t part)
-{
-    return (whole + part - 1) / part;
-}
-
-static int64_t round_up(int64_t value, int64_t multiple)
-{
-    return parts(value, multiple) * multiple;
-}
-
 /* Divides whole into about count equal parts, multiples of unit, and returns a part's size.
  * cut(512, 32, 64) = 64: 16 wanted, so 8 parts and not 32. A count below 1 counts as 1. */
 static int64_t cut(int64_t whole, int64_t count, int64_t unit)
 {
-    return round_up(parts(whole, count > 0 ? count : 1), unit);
+    return et_round_up(et_part_count(whole, count > 0 ? count : 1), unit);
 }
 
 /* Columns of a tile that copies its slabs. If many chunks go through its C (SLAB_ROWS times these
@@ -113,7 +98,7 @@ static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *mea
  * 128 in units of 32: 3 chunks, of 128, 128 and 44. */
 static void cut_chunks(et_gemm_grid *grid, int64_t depth, int64_t unit)
 {
-    grid->chunk_k = cut(grid->piece_k, parts(grid->piece_k, depth), unit);
+    grid->chunk_k = cut(grid->piece_k, et_part_count(grid->piece_k, depth), unit);
 }
 
 /* How many tiles of so many operations, or more, it is worth: at most ROW_TILES, maybe 0. */
@@ -150,11 +135,11 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
     const bool widened = means->widened;
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
     int64_t count = tiles_worth(shape, TILE_FLOPS);
-    int64_t rows = cut(shape->m, round_up(count, count > 1 ? EVEN_TILES : 1), unit);
+    int64_t rows = cut(shape->m, et_round_up(count, count > 1 ? EVEN_TILES : 1), unit);
     bool plain = means->repacks && !widened && !shape->transpose_a;
     int64_t repacking = plain ? repacking_tiles(shape) : 0;
-    grid->tile_m = repacking ? cut(shape->m, repacking, unit) : smaller(rows, ROWS_MAX);
-    grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
+    grid->tile_m = repacking ? cut(shape->m, repacking, unit) : et_smaller(rows, ROWS_MAX);
+    grid->tile_n = widened ? cut(shape->n, et_part_count(shape->n, SLAB_COLUMNS), 64) : shape->n;
     if (shape->transpose_a)
         cut_chunks(grid, depth, PANEL_DEPTH);
     else if (widened)
@@ -177,7 +162,7 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
     grid->tile_m = shape->m;
     grid->tile_n = by_rows ? shape->n : cut(shape->n, count, own ? 128 : 64);
     if (count > 1 && grid->tile_n >= shape->n)
-        grid->tile_m = cut(shape->m, smaller(count, EVEN_TILES), 16);
+        grid->tile_m = cut(shape->m, et_smaller(count, EVEN_TILES), 16);
     if (own)
         cut_chunks(grid, depth, PANEL_DEPTH);
 }
@@ -189,9 +174,9 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
-    int64_t columns = parts(shape->n, slab_columns(shape, means, depth));
+    int64_t columns = et_part_count(shape->n, slab_columns(shape, means, depth));
     grid->tile_m = SLAB_ROWS;
-    if (columns * parts(shape->m, SLAB_ROWS) < 6) {
+    if (columns * et_part_count(shape->m, SLAB_ROWS) < 6) {
         bool kept = shape->k <= depth && !means->direct && shape->m > LONE_TILE;
         bool wide = !kept && cut(shape->n, columns, 64) > SLAB_ROWS;
         columns *= wide ? 2 : 1;
@@ -215,7 +200,7 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const e
     grid->piece_k = cut(k, pieces, unit);
     cut_chunks(grid, depth, unit);
     if (!means->direct)
-        grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
+        grid->piece_k = et_round_up(grid->piece_k, grid->chunk_k);
 }
 
 /* For decoding: rows as given, and columns so that few rows still make tiles for several threads:
@@ -225,8 +210,8 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const e
 static void cut_as_given(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means)
 {
     int64_t unit = means->pads ? et_gemm_row_unit() : 1, rows = shape->row_tile;
-    rows = round_up(rows - unit / 2 > 0 ? rows - unit / 2 : 1, unit);
-    grid->tile_m = means->pads ? rows : smaller(rows, shape->m);
+    rows = et_round_up(rows - unit / 2 > 0 ? rows - unit / 2 : 1, unit);
+    grid->tile_m = means->pads ? rows : et_smaller(rows, shape->m);
     double flops = 2.0 * (double)grid->tile_m * (double)shape->n * (double)shape->k;
     double count = flops / (grid->tile_m <= FEW_ROWS ? FEW_TILE_FLOPS : ROW_TILE_FLOPS);
     int64_t columns = cut(shape->n, count < 8 ? (int64_t)count : 8, 64);
@@ -254,17 +239,17 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
         cut_columns(&grid, shape, means, depth);
     else
         cut_rows(&grid, shape, means, depth);
-    grid.tile_n = smaller(grid.tile_n, n);
+    grid.tile_n = et_smaller(grid.tile_n, n);
     /* A tile that is padded keeps its rows even if there are fewer: they are filled up, and so a
      * row's bits do not depend on m. */
-    grid.tile_m = shape->row_tile && means->pads ? grid.tile_m : smaller(grid.tile_m, m);
-    grid.piece_k = smaller(grid.piece_k, k);
-    grid.chunk_k = smaller(grid.chunk_k, grid.piece_k);
+    grid.tile_m = shape->row_tile && means->pads ? grid.tile_m : et_smaller(grid.tile_m, m);
+    grid.piece_k = et_smaller(grid.piece_k, k);
+    grid.chunk_k = et_smaller(grid.chunk_k, grid.piece_k);
     et_assert(grid.piece_k == k || means->direct || grid.piece_k % grid.chunk_k == 0);
     bool empty = m == 0 || n == 0;
-    grid.rows = empty ? 0 : parts(m, grid.tile_m);
-    grid.columns = empty ? 0 : parts(n, grid.tile_n);
-    grid.pieces = parts(k, grid.piece_k);
+    grid.rows = empty ? 0 : et_part_count(m, grid.tile_m);
+    grid.columns = empty ? 0 : et_part_count(n, grid.tile_n);
+    grid.pieces = et_part_count(k, grid.piece_k);
     return grid;
 }
 
@@ -501,15 +486,10 @@ static bool dense(int64_t stride, int64_t width, bool whole)
     return whole && stride == width;
 }
 
-#define NARROW 64
-
-/* Whether blocks of C would do little work compared to the copies that they need: bench_gemm gave
+/* Blocks of C as narrow do little work compared to the copies that they need: bench_gemm gave
  * Etude's own kernel 1.05 to 1.25 of their rate at 64 rows or columns, even on CPUs where blocks
  * are faster otherwise. */
-static bool is_narrow(const et_gemm_shape *shape)
-{
-    return shape->a == ET_F32 && (shape->m <= NARROW || shape->n <= NARROW);
-}
+#define NARROW 64
 
 /* For many rows that are too few for blocks without panels: such blocks would multiply B in place,
  * with rows far from each other. bench_gemm gave Etude's own kernel 1.25 of their rate at 768 rows.
@@ -536,7 +516,8 @@ static bool is_direct(const et_gemm *gemm)
         return false;
     if (gradient)
         return et_gemm_own_gradients(gemm->cache, shape->a) ||
-               (gemm->cache->preference == ET_GEMM_BEST && is_narrow(shape));
+               (gemm->cache->preference == ET_GEMM_BEST && shape->a == ET_F32 &&
+                (shape->m <= NARROW || shape->n <= NARROW));
     return et_gemm_own_rows(gemm->cache, shape) ||
            (few && shape->a == ET_F32 && gemm->cache->preference != ET_GEMM_BLOCKS);
 }

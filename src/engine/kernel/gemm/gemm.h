@@ -106,9 +106,9 @@ bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error);
 
 /* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed is
- * aligned to 64. Two products can share a packed B if et_gemm_same_packing returns true: always if
- * their shapes differ only in m. Inside a parallel region the calling thread packs alone; so pack
- * many weights in a parallel loop over them. */
+ * aligned to 64. Two products can share a packed B if their shapes differ only in m, as
+ * et_gemm_same_packing, for tests, says. Inside a parallel region the calling thread packs alone;
+ * so pack many weights in a parallel loop over them. */
 size_t et_gemm_packed_size(const et_gemm *gemm);
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
@@ -159,7 +159,7 @@ et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile);
  * as the gemm. */
 const char *et_gemm_implementation(const et_gemm *gemm);
 
-/* How many primitives the cache made so far. */
+/* For tests: how many primitives the cache made so far. */
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache);
 
 #endif

@@ -71,7 +71,8 @@ typedef struct et_gemm_means {
  */
 #define ET_GEMM_FAR ((int64_t)2048)
 
-/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
+/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. Declared for tests, which divide products as
+ * on CPUs that they do not run on. */
 et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means);
 
 /* A thread's copies of a block's operands and result, and the receiver of its tiles. Tiles of one
@@ -132,8 +133,7 @@ struct et_gemm {
 };
 
 /* The slab of B for a block's chunk. A packed B is all slabs, those of a tile's chunks next to each
- * other; the second function is the offset in bytes of the slab that begins at (k, column). */
+ * other. */
 et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column);
-size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column);
 
 #endif

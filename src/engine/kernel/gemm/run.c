@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm_private.h"
 #include "engine/kernel/parallel.h"
+#include "engine/kernel/sizes.h"
 
 /* ---- slabs ---- */
 
@@ -30,17 +31,10 @@
 /* Both values are from oneDNN's tags, BA16a64b and BA16a64b2a. */
 enum { PANEL = ET_GEMM_PANEL, UNIT = 16 }; /* rows of k come in such units */
 
-/* To a multiple, which need not be a power of two. */
-static int64_t round_up(int64_t value, int64_t multiple)
-{
-    et_assert(value >= 0 && multiple > 0);
-    return (value + multiple - 1) / multiple * multiple;
-}
-
 /* Rows of a panel. bfloat16 rows come in pairs, so the unit is twice as many. */
 static int64_t panel_rows(const et_gemm_slab *slab)
 {
-    return round_up(slab->k, slab->dtype == ET_BF16 ? 2 * UNIT : UNIT);
+    return et_round_up(slab->k, slab->dtype == ET_BF16 ? 2 * UNIT : UNIT);
 }
 
 /* Rounded up to 64 bytes, so that slabs side by side stay aligned. Example, float32 in panels: 100
@@ -48,7 +42,7 @@ static int64_t panel_rows(const et_gemm_slab *slab)
 size_t et_gemm_slab_size(const et_gemm_slab *slab)
 {
     int64_t elements =
-        slab->panels ? panel_rows(slab) * round_up(slab->n, PANEL) : slab->k * slab->n;
+        slab->panels ? panel_rows(slab) * et_round_up(slab->n, PANEL) : slab->k * slab->n;
     return ((size_t)elements * et_dtype_size(slab->dtype) + 63) / 64 * 64;
 }
 
@@ -65,21 +59,9 @@ static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
     return part;
 }
 
-/* Calls one of four kernels, by type and by how B is stored. Each zeroes the rest of the panel
- * after the part. */
-static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *staging,
-                       const et_stored *from, bool transposed)
-{
-    int64_t rows = panel_rows(slab);
-    if (slab->dtype == ET_BF16)
-        (transposed ? staging->pairs_across : staging->row_pairs)(to, rows, PANEL, from);
-    else
-        (transposed ? staging->across : staging->rows)(to, rows, PANEL, slab->dtype, from);
-}
-
 static int64_t slab_panels(const et_gemm_slab *slab)
 {
-    return slab->panels ? round_up(slab->n, PANEL) / PANEL : 1;
+    return slab->panels ? et_round_up(slab->n, PANEL) / PANEL : 1;
 }
 
 /* Fills a panel of a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the
@@ -96,9 +78,15 @@ static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
         (transposed ? staging->across : staging->rows)(to, slab->k, slab->n, slab->dtype, from);
         return;
     }
-    size_t panel = (size_t)(panel_rows(slab) * PANEL) * et_dtype_size(slab->dtype);
-    et_stored part = part_of(from, index * PANEL, transposed);
-    fill_panel(slab, (char *)to + (size_t)index * panel, staging, &part, transposed);
+    /* One of four kernels, by type and by how B is stored. Each zeroes the rest of the panel after
+     * the part. */
+    const int64_t rows = panel_rows(slab);
+    void *panel = (char *)to + (size_t)(index * rows * PANEL) * et_dtype_size(slab->dtype);
+    const et_stored part = part_of(from, index * PANEL, transposed);
+    if (slab->dtype == ET_BF16)
+        (transposed ? staging->pairs_across : staging->row_pairs)(panel, rows, PANEL, &part);
+    else
+        (transposed ? staging->across : staging->rows)(panel, rows, PANEL, slab->dtype, &part);
 }
 
 /* ---- a tile ---- */
@@ -172,6 +160,22 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
                         .dtype = shape->b };
 }
 
+/* The offset in bytes of the slab that begins at (k, column). Only the last chunk and the last
+ * column tile are smaller than the first.
+ *
+ * Packed: [column tiles][chunks] of slabs. The slabs of a full column tile take `tile` bytes, the
+ * last chunk's being `rest`. */
+static size_t slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    int64_t chunks = (gemm->shape.k - 1) / grid->chunk_k, last = chunks * grid->chunk_k;
+    et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0), rest = et_gemm_slab_of(gemm, last, 0);
+    et_gemm_slab here = et_gemm_slab_of(gemm, 0, column);
+    size_t tile = (size_t)chunks * et_gemm_slab_size(&full) + et_gemm_slab_size(&rest);
+    return (size_t)(column / grid->tile_n) * tile +
+           (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
+}
+
 /* Packed: the slab's place in it. Not staged: its place in B. Else a slab on the desk, filled for
  * each chunk; if it has all of k it also serves the next tiles of the same column. */
 static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_gemm_desk *own,
@@ -179,7 +183,7 @@ static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_ge
 {
     int64_t column = at->part.column;
     if (gemm->shape.pack_b)
-        return (const char *)b + et_gemm_slab_offset(gemm, k, column);
+        return (const char *)b + slab_offset(gemm, k, column);
     et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
     et_stored stored = stored_b(gemm, &slab, b, k, column);
     if (!gemm->stage_b)
@@ -564,21 +568,6 @@ et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column)
                            .n = columns < grid->tile_n ? columns : grid->tile_n };
 }
 
-/* Only the last chunk and the last column tile are smaller than the first.
- *
- * Packed: [column tiles][chunks] of slabs. The slabs of a full column tile take `tile` bytes, the
- * last chunk's being `rest`. */
-size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
-{
-    const et_gemm_grid *grid = &gemm->grid;
-    int64_t chunks = (gemm->shape.k - 1) / grid->chunk_k, last = chunks * grid->chunk_k;
-    et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0), rest = et_gemm_slab_of(gemm, last, 0);
-    et_gemm_slab here = et_gemm_slab_of(gemm, 0, column);
-    size_t tile = (size_t)chunks * et_gemm_slab_size(&full) + et_gemm_slab_size(&rest);
-    return (size_t)(column / grid->tile_n) * tile +
-           (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
-}
-
 /* Whether any division into columns gives the same bytes: panels are adjacent, however many make a
  * slab. */
 static bool any_columns(const et_gemm *gemm)
@@ -606,7 +595,7 @@ size_t et_gemm_packed_size(const et_gemm *gemm)
     int64_t column = (gemm->grid.columns - 1) * gemm->grid.tile_n;
     int64_t k = (gemm->shape.k - 1) / gemm->grid.chunk_k * gemm->grid.chunk_k;
     et_gemm_slab last = et_gemm_slab_of(gemm, k, column);
-    return et_gemm_slab_offset(gemm, k, column) + et_gemm_slab_size(&last);
+    return slab_offset(gemm, k, column) + et_gemm_slab_size(&last);
 }
 
 /* Elements of B below which it is packed by one thread, in some ten microseconds. */
@@ -630,7 +619,7 @@ static void pack_part(const et_gemm *gemm, const packing *all, void *packed, con
         et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
         et_stored stored = stored_b(gemm, &slab, from, k, column);
         if (panel < slab_panels(&slab))
-            slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
+            slab_fill_panel(&slab, panel, (char *)packed + slab_offset(gemm, k, column),
                             gemm->cache->staging, &stored, gemm->shape.transpose_b);
     }
 }

@@ -29,6 +29,7 @@
 #include "engine/kernel/gemm/onednn_block.h"
 #include "engine/kernel/gemm/tile_product.h"
 #include "engine/kernel/parallel.h"
+#include "engine/kernel/sizes.h"
 #include "engine/optim/rules/rule.h"
 
 /* Rows of a block of a product, and of a symmetric one, of which only half is computed;
@@ -92,11 +93,6 @@ static et_dtype dtype_of(const et_muon *o)
     if (o->orthogonalization_dtype == ET_MUON_AUTO)
         return et_gemm_fast_bf16() ? ET_BF16 : ET_F32;
     return (et_dtype)o->orthogonalization_dtype;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* ---- a matrix on its way ---- */
@@ -179,20 +175,17 @@ typedef struct tiles {
     et_bf16 *panels;      /* of the next product's right operand */
 } tiles;
 
-static int64_t padded(int64_t size)
-{
-    return (size + UNIT - 1) / UNIT * UNIT;
-}
-
 static size_t tiles_scratch(int64_t side, int64_t length)
 {
-    const int64_t s = padded(side), l = padded(length);
+    const int64_t s = et_round_up(side, UNIT), l = et_round_up(length, UNIT);
     return (size_t)(s * s + s * l + s * l / 2 + s * s / 2 + s * l / 2);
 }
 
 static tiles tiles_in(const et_kernels *kernels, float *scratch, int64_t side, int64_t length)
 {
-    tiles w = { .kernels = kernels, .side = padded(side), .length = padded(length) };
+    tiles w = { .kernels = kernels,
+                .side = et_round_up(side, UNIT),
+                .length = et_round_up(length, UNIT) };
     const int64_t square = w.side * w.side, all = w.side * w.length;
     w.a = scratch;
     w.sums = w.a + square;
@@ -206,7 +199,7 @@ static size_t scratch(const void *options, et_shape parameter, bool adapts)
 {
     if (!is_matrix(parameter, adapts))
         return 0;
-    const int64_t side = smaller(parameter.size[0], parameter.size[1]);
+    const int64_t side = et_smaller(parameter.size[0], parameter.size[1]);
     const int64_t length = et_shape_count(parameter) / side;
     const et_dtype dtype = dtype_of(options);
     const size_t usual = offsets_of(dtype, side, length).end;
@@ -262,7 +255,7 @@ static void multiply_rows(const matrix *w, float *c, const void *a, const void *
     for (int64_t l = 0; l < k; l += depth) {
         const et_float_product product = { .m = rows.end - rows.begin,
                                            .n = width - column,
-                                           .k = smaller(k - l, depth),
+                                           .k = et_smaller(k - l, depth),
                                            .ab = w->dtype,
                                            .a = element(w, a, l * w->side + rows.begin),
                                            .b = element(w, b, l * width + column),
@@ -279,7 +272,7 @@ static void multiply_rows(const matrix *w, float *c, const void *a, const void *
 
 static et_items block_of(const matrix *w, int64_t block, int64_t size)
 {
-    return (et_items){ block * size, smaller(block * size + size, w->side) };
+    return (et_items){ block * size, et_smaller(block * size + size, w->side) };
 }
 
 /* Copies columns after a block of rows to their position below the diagonal. */
@@ -290,7 +283,7 @@ static void mirror(const matrix *w, void *square, et_items rows)
     for (int64_t column = rows.end; column < w->side; column += SYMMETRIC_BLOCK) {
         const et_stored from = { .data = element(w, square, rows.begin * w->side + column),
                                  .rows = count,
-                                 .columns = smaller(w->side - column, SYMMETRIC_BLOCK),
+                                 .columns = et_smaller(w->side - column, SYMMETRIC_BLOCK),
                                  .stride = w->side,
                                  .dtype = w->dtype };
         w->kernels->staging->across(tile, from.columns, count, w->dtype, &from);
@@ -317,16 +310,11 @@ static int64_t symmetric_block(int64_t position, int64_t blocks)
     return position % 2 ? blocks - 1 - position / 2 : position / 2;
 }
 
-static int64_t symmetric_blocks(const matrix *w)
-{
-    return (w->side + SYMMETRIC_BLOCK - 1) / SYMMETRIC_BLOCK;
-}
-
 /* A = x x^T */
 static void square_part(const matrix *w, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        const int64_t block = symmetric_block(i, symmetric_blocks(w));
+        const int64_t block = symmetric_block(i, et_part_count(w->side, SYMMETRIC_BLOCK));
         const et_items rows = block_of(w, block, SYMMETRIC_BLOCK);
         multiply_rows(w, w->a, w->turned, w->turned, w->length, w->side, rows, rows.begin);
         finish_rows(w, w->a, w->a_copy, rows);
@@ -338,7 +326,7 @@ static void polynomial_part(const matrix *w, int64_t begin, int64_t end)
 {
     const void *a = operand(w->a, w->a_copy);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t block = symmetric_block(i, symmetric_blocks(w));
+        const int64_t block = symmetric_block(i, et_part_count(w->side, SYMMETRIC_BLOCK));
         const et_items rows = block_of(w, block, SYMMETRIC_BLOCK);
         multiply_rows(w, w->p, a, a, w->side, w->side, rows, rows.begin);
         for (int64_t row = rows.begin; row < rows.end; row++) {
@@ -391,8 +379,8 @@ static void iterate(matrix *w)
     if (w->x_copy)
         ET_PARALLEL(much, w->side, 1, round_part, w);
     turn(w->kernels, w->turned, operand(w->x, w->x_copy), w->side, w->length, w->dtype);
-    ET_PARALLEL(much, symmetric_blocks(w), 1, square_part, w);
-    ET_PARALLEL(much, symmetric_blocks(w), 1, polynomial_part, w);
+    ET_PARALLEL(much, et_part_count(w->side, SYMMETRIC_BLOCK), 1, square_part, w);
+    ET_PARALLEL(much, et_part_count(w->side, SYMMETRIC_BLOCK), 1, polynomial_part, w);
     ET_PARALLEL(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
     exchange(w);
 }
@@ -403,7 +391,7 @@ static float *by_products(const et_kernels *kernels, float *x, float *room, int6
 {
     const bool tall = rows > columns;
     matrix w =
-        position(kernels, dtype_of(o), smaller(rows, columns), tall ? rows : columns, x, room);
+        position(kernels, dtype_of(o), et_smaller(rows, columns), tall ? rows : columns, x, room);
     if (tall) {
         turn(kernels, w.next, w.x, rows, columns, ET_F32);
         exchange(&w);
