@@ -155,16 +155,6 @@ static int replace_inputs(export *e, et_error *error)
     return status;
 }
 
-/* The number of rows of a run. */
-static et_onnx_symbol rows_of(et_onnx *model, const char *value)
-{
-    const int64_t first = 0, end = 1;
-    return (et_onnx_symbol){
-        ET_ONNX_PRIME_A, et_onnx_call(model, "Slice", et_onnx_call(model, "Shape", value),
-                                      et_onnx_ints(model, &first, 1), et_onnx_ints(model, &end, 1))
-    };
-}
-
 static int add_inputs(export *e, const char *path, et_error *error)
 {
     bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
@@ -185,9 +175,15 @@ static int add_inputs(export *e, const char *path, et_error *error)
         status = et_fail(error, ET_ECONFIG, "%s: the model reads no field of a batch", path);
     if (!status && e->edges->inputs)
         status = replace_inputs(e, error);
-    if (!status)
-        e->rows = rows_of(e->model, e->bindings[0].value);
-    return status;
+    if (status)
+        return status;
+    /* The number of rows of a run. */
+    const int64_t first = 0, end = 1;
+    const char *shape = et_onnx_call(e->model, "Shape", e->bindings[0].value);
+    e->rows = (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice", shape,
+                                                              et_onnx_ints(e->model, &first, 1),
+                                                              et_onnx_ints(e->model, &end, 1)) };
+    return ET_OK;
 }
 
 static int add_graph(export *e, et_error *error)

@@ -76,6 +76,11 @@ void et_onnx_free(et_onnx *model)
     et_free(model);
 }
 
+bool et_onnx_failed(const et_onnx *model)
+{
+    return model->failed;
+}
+
 static void *take(et_onnx *model, size_t bytes)
 {
     void *memory = model->failed ? NULL : et_arena_alloc(&model->arena, bytes ? bytes : 1);
@@ -234,6 +239,16 @@ static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, c
     return add(model, &model->constants, tensor) ? name : NULL;
 }
 
+/* Of a copy of data, with a name made of `of`. */
+static const char *copy_constant(et_onnx *model, const char *of, et_onnx_type type,
+                                 const void *data, size_t bytes, const int64_t *dims, int rank)
+{
+    void *own = take(model, bytes);
+    if (own && bytes)
+        memcpy(own, data, bytes);
+    return add_constant(model, new_name(model, of), type, own, bytes, dims, rank);
+}
+
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape)
 {
     return add_constant(model, copy(model, name), ET_ONNX_F32, data,
@@ -247,48 +262,31 @@ float *et_onnx_reserve_floats(et_onnx *model, int64_t count)
 
 const char *et_onnx_array(et_onnx *model, const float *data, et_shape shape)
 {
-    const int64_t count = et_shape_count(shape);
-    float *own = et_onnx_reserve_floats(model, count);
-    if (own && count)
-        memcpy(own, data, (size_t)count * sizeof *own);
-    return add_constant(model, new_name(model, "array"), ET_ONNX_F32, own,
-                        (size_t)count * sizeof *own, shape.size, shape.rank);
+    return copy_constant(model, "array", ET_ONNX_F32, data,
+                         (size_t)et_shape_count(shape) * sizeof *data, shape.size, shape.rank);
 }
 
 const char *et_onnx_float(et_onnx *model, float x)
 {
-    float *own = take(model, sizeof *own);
-    if (own)
-        *own = x;
-    return add_constant(model, new_name(model, "number"), ET_ONNX_F32, own, sizeof x, NULL, 0);
+    return copy_constant(model, "number", ET_ONNX_F32, &x, sizeof x, NULL, 0);
 }
 
 const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count)
 {
-    double *own = take(model, (size_t)count * sizeof *own);
-    if (own && count)
-        memcpy(own, values, (size_t)count * sizeof *own);
-    return add_constant(model, new_name(model, "numbers"), ET_ONNX_F64, own,
-                        (size_t)count * sizeof *own, &count, 1);
-}
-
-static const char *add_ints(et_onnx *model, const int64_t *values, int64_t count, int rank)
-{
-    int64_t *own = take(model, (size_t)count * sizeof *own);
-    if (own && count)
-        memcpy(own, values, (size_t)count * sizeof *own);
-    return add_constant(model, new_name(model, "count"), ET_ONNX_I64, own,
-                        (size_t)count * sizeof *own, &count, rank);
+    return copy_constant(model, "numbers", ET_ONNX_F64, values, (size_t)count * sizeof *values,
+                         &count, 1);
 }
 
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count)
 {
-    return add_ints(model, values, count, 1);
+    const int64_t size = count;
+    return copy_constant(model, "count", ET_ONNX_I64, values, (size_t)count * sizeof *values, &size,
+                         1);
 }
 
 const char *et_onnx_int(et_onnx *model, int64_t value)
 {
-    return add_ints(model, &value, 1, 0);
+    return copy_constant(model, "count", ET_ONNX_I64, &value, sizeof value, NULL, 0);
 }
 
 /* [count], copied. */
@@ -480,20 +478,6 @@ static int write_message(const ProtobufCMessage *message, const char *path, et_e
     return status;
 }
 
-static void fill_graph(Etude__Onnx__Graph *graph, et_onnx *model)
-{
-    etude__onnx__graph__init(graph);
-    graph->name = (char *)model->name;
-    graph->n_node = model->nodes.count;
-    graph->node = (node_message **)model->nodes.items;
-    graph->n_initializer = model->constants.count;
-    graph->initializer = (tensor_message **)model->constants.items;
-    graph->n_input = model->inputs.count;
-    graph->input = (value_message **)model->inputs.items;
-    graph->n_output = model->outputs.count;
-    graph->output = (value_message **)model->outputs.items;
-}
-
 int et_onnx_write(et_onnx *model, const char *path, et_error *error)
 {
     Etude__Onnx__Model message = ETUDE__ONNX__MODEL__INIT;
@@ -504,7 +488,16 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
     close_node(model);
     if (model->failed)
         return et_alloc_failed(error, model->arena.used, "a model to export");
-    fill_graph(&graph, model);
+    etude__onnx__graph__init(&graph);
+    graph.name = (char *)model->name;
+    graph.n_node = model->nodes.count;
+    graph.node = (node_message **)model->nodes.items;
+    graph.n_initializer = model->constants.count;
+    graph.initializer = (tensor_message **)model->constants.items;
+    graph.n_input = model->inputs.count;
+    graph.input = (value_message **)model->inputs.items;
+    graph.n_output = model->outputs.count;
+    graph.output = (value_message **)model->outputs.items;
     set.domain = domain;
     set.has_version = true;
     set.version = OPERATOR_SET;

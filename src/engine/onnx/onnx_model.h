@@ -37,6 +37,9 @@ typedef struct et_onnx_dim {
 int et_onnx_new(et_onnx **out, const char *name, et_error *error);
 void et_onnx_free(et_onnx *model); /* NULL allowed */
 
+/* Whether memory lacked in any call before. */
+bool et_onnx_failed(const et_onnx *model);
+
 /* Names are copied. Inputs and outputs are in the order of their making. */
 const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
                           const et_onnx_dim *dims, int count);

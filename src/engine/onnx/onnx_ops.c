@@ -22,18 +22,13 @@ typedef struct et_onnx_exporter {
 
 /* ---- sizes ---- */
 
+/* NULL: the size is known before the model runs. */
 static const et_onnx_symbol *symbol_of(const et_onnx_exporter *exporter, int64_t size)
 {
     for (int i = 0; i < exporter->from->symbol_count; i++)
         if (size >= exporter->from->symbols[i].size && size % exporter->from->symbols[i].size == 0)
             return &exporter->from->symbols[i];
     return NULL;
-}
-
-/* Whether a size is only known when the model runs. */
-static bool is_symbolic(const et_onnx_exporter *exporter, int64_t size)
-{
-    return symbol_of(exporter, size) != NULL;
 }
 
 /* int64 [1] with it. */
@@ -52,7 +47,7 @@ static int count_symbolic(const et_onnx_exporter *exporter, et_shape shape)
 {
     int count = 0;
     for (int i = 0; i < shape.rank; i++)
-        count += is_symbolic(exporter, shape.size[i]);
+        count += symbol_of(exporter, shape.size[i]) != NULL;
     return count;
 }
 
@@ -74,7 +69,7 @@ static const char *open_shape(et_onnx_exporter *exporter, et_shape shape)
     if (count_symbolic(exporter, shape) > 1)
         return shape_of(exporter, shape);
     for (int i = 0; i < shape.rank; i++)
-        if (is_symbolic(exporter, shape.size[i]))
+        if (symbol_of(exporter, shape.size[i]))
             shape.size[i] = -1;
     return et_onnx_ints(exporter->model, shape.size, shape.rank);
 }
@@ -94,9 +89,12 @@ static const et_onnx_binding *binding_of(const et_onnx_exporter *exporter, const
     return NULL;
 }
 
-/* ET_ECONFIG, once; NULL. */
+/* ET_ECONFIG, once; NULL. ET_ENOMEM after a lack of memory, since then values are NULL that are
+ * bound. */
 static const char *refuse(et_onnx_exporter *exporter, const et_node *node, const char *why)
 {
+    if (!exporter->status && et_onnx_failed(exporter->model))
+        exporter->status = et_alloc_failed(exporter->error, 0, "a model to export");
     if (!exporter->status)
         exporter->status = et_fail(exporter->error, ET_ECONFIG, "ONNX: %s (%s): %s", node->name,
                                    et_op_name(node->op), why);
@@ -148,15 +146,15 @@ static const char *columns(et_onnx *model, const char *x, int64_t first, int64_t
                         et_onnx_ints(model, &end, 1), et_onnx_ints(model, &axis, 1));
 }
 
-static const char *swap(et_onnx *model, const char *x, int64_t first, int64_t second)
+static const char *transpose(et_onnx *model, const char *x, const int64_t order[], int count)
 {
-    int64_t order[] = { 0, 1, 2, 3 };
-    order[first] = second;
-    order[second] = first;
     const char *y = et_onnx_call(model, "Transpose", x);
-    et_onnx_set_ints(model, "perm", order, 4);
+    et_onnx_set_ints(model, "perm", order, count);
     return y;
 }
+
+/* Positions before heads, or the reverse; the two last dimensions. */
+static const int64_t heads_first[] = { 0, 2, 1, 3 }, last_two[] = { 0, 1, 3, 2 };
 
 /* [segments * longest, width] to [segments, heads, longest, width / heads]. */
 static const char *split(et_onnx *model, const char *x, side of, int heads, int64_t head)
@@ -164,7 +162,7 @@ static const char *split(et_onnx *model, const char *x, side of, int heads, int6
     const int64_t rest[] = { of.longest, heads, head };
     const char *shape = et_onnx_call(model, "Concat", of.count, et_onnx_ints(model, rest, 3));
     et_onnx_set_int(model, "axis", 0);
-    return swap(model, et_onnx_call(model, "Reshape", x, shape), 1, 2);
+    return transpose(model, et_onnx_call(model, "Reshape", x, shape), heads_first, 4);
 }
 
 static const char *behind(et_onnx *model, const char *past, const char *own)
@@ -232,7 +230,7 @@ static const char *onnx_ATTENTION(et_onnx_exporter *exporter, const et_node *nod
     if (!all.key && node->input[1]->op == ET_OP_INPUT)
         return refuse(exporter, node, "its keys and values are not bound");
     const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
-                                      swap(model, all.key, 2, 3));
+                                      transpose(model, all.key, last_two, 4));
     scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));
     if (a->attention.causal)
         scores = masked(model, scores, up_to_itself(model, scores));
@@ -241,7 +239,8 @@ static const char *onnx_ATTENTION(et_onnx_exporter *exporter, const et_node *nod
     const char *weights = et_onnx_call(model, "Softmax", scores);
     et_onnx_set_int(model, "axis", -1);
     const int64_t rows[] = { -1, width };
-    const char *mixed = swap(model, et_onnx_call(model, "MatMul", weights, all.value), 1, 2);
+    const char *mixed =
+        transpose(model, et_onnx_call(model, "MatMul", weights, all.value), heads_first, 4);
     return et_onnx_call(model, "Reshape", mixed, et_onnx_ints(model, rows, 2));
 }
 /* ---- leaves ---- */
@@ -275,7 +274,7 @@ static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node
 {
     const int64_t count = node->type[0].shape.size[0];
     const et_progression steps = node->attributes.progression;
-    if (is_symbolic(exporter, count - 1))
+    if (symbol_of(exporter, count - 1))
         return NULL;
     const int64_t none = 0;
     const char *size = et_onnx_call(exporter->model, "Squeeze", size_of(exporter, count),
@@ -420,9 +419,7 @@ static const char *groups_first(et_onnx_exporter *exporter, const et_node *node,
     const et_shape apart = et_shape_3(shape.size[0], groups, shape.size[1] / groups);
     const char *x = et_onnx_call(exporter->model, "Reshape", in(exporter, node, input),
                                  open_shape(exporter, apart));
-    x = et_onnx_call(exporter->model, "Transpose", x);
-    et_onnx_set_ints(exporter->model, "perm", transposed ? across : order, 3);
-    return x;
+    return transpose(exporter->model, x, transposed ? across : order, 3);
 }
 
 static const char *grouped_product(et_onnx_exporter *exporter, const et_node *node)
@@ -432,8 +429,7 @@ static const char *grouped_product(et_onnx_exporter *exporter, const et_node *no
     et_onnx *m = exporter->model;
     const char *y = et_onnx_call(m, "MatMul", groups_first(exporter, node, 0, o->transpose_a),
                                  groups_first(exporter, node, 1, o->transpose_b));
-    y = et_onnx_call(m, "Transpose", y);
-    et_onnx_set_ints(m, "perm", order, 3);
+    y = transpose(m, y, order, 3);
     y = et_onnx_call(m, "Reshape", y, open_shape(exporter, node->type[0].shape));
     y = node->inputs == 3 ? et_onnx_call(m, "Add", y, in(exporter, node, 2)) : y;
     return o->relu ? et_onnx_call(m, "Relu", y) : y;
@@ -601,21 +597,7 @@ static const char *onnx_SLICE(et_onnx_exporter *exporter, const et_node *node)
 /* ---- images ---- */
 
 /* [N, H, W, C] to [N, C, H, W] and back. */
-static const char *channels_first(et_onnx *m, const char *x)
-{
-    static const int64_t order[] = { 0, 3, 1, 2 };
-    const char *y = et_onnx_call(m, "Transpose", x);
-    et_onnx_set_ints(m, "perm", order, 4);
-    return y;
-}
-
-static const char *channels_last(et_onnx *m, const char *x)
-{
-    static const int64_t order[] = { 0, 2, 3, 1 };
-    const char *y = et_onnx_call(m, "Transpose", x);
-    et_onnx_set_ints(m, "perm", order, 4);
-    return y;
-}
+static const int64_t channels_first[] = { 0, 3, 1, 2 }, channels_last[] = { 0, 2, 3, 1 };
 
 static void set_pair(et_onnx *m, const char *name, const int pair[2], const int64_t otherwise[2])
 {
@@ -623,28 +605,22 @@ static void set_pair(et_onnx *m, const char *name, const int pair[2], const int6
     et_onnx_set_ints(m, name, both, 2);
 }
 
-/* If a window does not fit, the odd padding is at the end, as in TensorFlow. */
-static void set_padding(et_onnx *m, bool same)
-{
-    et_onnx_set_text(m, "auto_pad", same ? "SAME_UPPER" : "VALID");
-}
-
 static const char *onnx_CONVOLUTION(et_onnx_exporter *exporter, const et_node *node)
 {
     static const int64_t weight_order[] = { 3, 2, 0, 1 }, ones[] = { 1, 1 };
     const et_convolution_options *o = &node->attributes.convolution;
     et_onnx *m = exporter->model;
-    const char *x = channels_first(m, in(exporter, node, 0));
-    const char *weight = et_onnx_call(m, "Transpose", in(exporter, node, 1));
-    et_onnx_set_ints(m, "perm", weight_order, 4);
+    const char *x = transpose(m, in(exporter, node, 0), channels_first, 4);
+    const char *weight = transpose(m, in(exporter, node, 1), weight_order, 4);
     const char *y = node->inputs == 3 ? et_onnx_call(m, "Conv", x, weight, in(exporter, node, 2))
                                       : et_onnx_call(m, "Conv", x, weight);
     set_pair(m, "strides", o->stride, ones);
     set_pair(m, "dilations", o->dilation, ones);
-    set_padding(m, o->same);
+    /* If a window does not fit, the odd padding is at the end, as in TensorFlow. */
+    et_onnx_set_text(m, "auto_pad", o->same ? "SAME_UPPER" : "VALID");
     if (o->relu)
         y = et_onnx_call(m, "Relu", y);
-    return channels_last(m, y);
+    return transpose(m, y, channels_last, 4);
 }
 
 static const char *pool(et_onnx_exporter *exporter, const et_node *node)
@@ -654,12 +630,12 @@ static const char *pool(et_onnx_exporter *exporter, const et_node *node)
     const int64_t *image = node->input[0]->type[0].shape.size + 1;
     const int64_t window[] = { o->window[0] ? o->window[0] : image[0],
                                o->window[1] ? o->window[1] : image[1] };
-    const char *y =
-        et_onnx_call(exporter->model, op, channels_first(exporter->model, in(exporter, node, 0)));
-    et_onnx_set_ints(exporter->model, "kernel_shape", window, 2);
-    set_pair(exporter->model, "strides", o->stride, window);
-    set_padding(exporter->model, o->same);
-    return channels_last(exporter->model, y);
+    et_onnx *m = exporter->model;
+    const char *y = et_onnx_call(m, op, transpose(m, in(exporter, node, 0), channels_first, 4));
+    et_onnx_set_ints(m, "kernel_shape", window, 2);
+    set_pair(m, "strides", o->stride, window);
+    et_onnx_set_text(m, "auto_pad", o->same ? "SAME_UPPER" : "VALID");
+    return transpose(m, y, channels_last, 4);
 }
 #define onnx_MAX_POOL  pool
 #define onnx_MEAN_POOL pool

@@ -17,9 +17,11 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/scarce.h"
 #include "engine/exec/pass.h"
 #include "engine/graph/build.h"
 #include "engine/onnx/onnx.pb-c.h"
+#include "engine/onnx/onnx_graph.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -405,6 +407,36 @@ static void test_onnx__refused(void **state)
     et_params_free(params);
 }
 
+/* Without memory a binding has no value, which is not the graph's fault. */
+static void test_onnx__memory(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph;
+    et_onnx *model;
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    assert_int_equal(et_onnx_new(&model, "m", &error), ET_OK);
+    et_scope *scope = et_graph_scope(graph);
+    et_node *qkv = et_input(scope, "qkv", ET_F32, et_shape_2(4, 24));
+    et_node *offsets = et_input(scope, "offsets", ET_I32, et_shape_1(3));
+    const et_attention_options options = { .heads = 2, .longest_key = 4 };
+    et_node *y = et_attention(scope, qkv, qkv, offsets, offsets, &options);
+    scarce_begin(0);
+    while (et_onnx_int(model, 1))
+        continue;
+    scarce_end();
+    const et_onnx_binding bindings[] = { { .name = "qkv", .value = "x" },
+                                         { .name = "offsets", .count = et_onnx_int(model, 2) } };
+    const et_onnx_graph from = { .graph = graph, .bindings = bindings, .binding_count = 2 };
+    const char *value;
+    assert_int_equal(et_onnx_add_graph(model, &from, &y, &value, 1, &error), ET_ENOMEM);
+    et_onnx_free(model);
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 /* ---- ONNX Runtime ---- */
 
 static char python[512];
@@ -452,6 +484,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onnx__structure),
         cmocka_unit_test(test_onnx__refused),
+        cmocka_unit_test(test_onnx__memory),
     };
     const struct CMUnitTest runtime[] = { cmocka_unit_test(test_onnx__runtime) };
     if (argc < 2 || strcmp(argv[1], "runtime") != 0)
