@@ -9,18 +9,12 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 
-static void sane(const et_grid *grid)
-{
-    et_assert(grid->columns >= 1);
-    et_assert(grid->shown <= grid->columns);
-    et_assert(grid->count <= grid->capacity);
-}
-
 void et_grid_add(et_grid *grid, const char *text)
 {
     et_strbuf plain = ET_STRBUF_INIT;
     et_plain_append(&plain, text ? text : "");
-    sane(grid);
+    et_assert(grid->columns >= 1 && grid->shown <= grid->columns);
+    et_assert(grid->count <= grid->capacity);
     char **grown = et_vector_grow(grid->cells, &grid->capacity, grid->count + 1, sizeof *grown, 64);
     if (!plain.data)
         et_strbuf_append(&plain, "");

@@ -171,19 +171,13 @@ static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
     }
 }
 
-/* A value that holds many and so is not a scalar. */
-static bool is_container(const et_value *value)
-{
-    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
-}
-
 /* "<where>: <value> is not <expected>". Text is quoted, so that "" and " 5" can be seen; other
  * kinds appear as written. */
 static int wrong_value(const et_value *value, const char *expected, const char *where,
                        et_error *error)
 {
     char number[SCALAR_MAX];
-    if (is_container(value))
+    if (et_value_is_container(value))
         return et_fail(error, ET_ECONFIG, "%s: needs %s, not %s", where, expected,
                        et_value_kind_name(value->kind));
     const char *text = scalar_text(value, number);
@@ -370,7 +364,7 @@ static int read_text(const et_field *field, const char **out, const et_value *va
 {
     char number[SCALAR_MAX];
     int index;
-    if (is_container(value))
+    if (et_value_is_container(value))
         return wrong_value(value, "text", where, error);
     const char *text = scalar_text(value, number);
     if (field->choices && find_choice(field, &index, text, where, error))
@@ -406,7 +400,7 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
     const et_value *item = list ? value->first : value;
     for (size_t i = 0; i < count; i++, item = item->next) {
         /* An item without text: a dash with nothing after it is more likely a slip than a word. */
-        if (item->kind == ET_VALUE_NULL || is_container(item))
+        if (item->kind == ET_VALUE_NULL || et_value_is_container(item))
             return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
                            et_value_kind_name(item->kind));
         int status = read_text(field, &items[i], item, arena, where, error);
@@ -424,7 +418,7 @@ static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena,
     const char **items = et_arena_array(arena, dict->count + 1, sizeof *items);
     size_t count = 0;
     for (const et_value *v = dict->first; items && v; v = v->next) {
-        if (v->kind == ET_VALUE_NULL || is_container(v) || !v->text)
+        if (v->kind == ET_VALUE_NULL || et_value_is_container(v) || !v->text)
             return et_fail(error, ET_ECONFIG, "%s: %s is %s, not a number or text", where, v->key,
                            et_value_kind_name(v->kind));
         items[count] = et_arena_printf(arena, "%s: %s", v->key, v->text);
@@ -465,7 +459,7 @@ static bool is_only(const et_value *only, const et_value *value)
     case ET_VALUE_NULL:
         return value->kind == ET_VALUE_NULL ||
                (value->kind == ET_VALUE_STRING && !*value->string) ||
-               (is_container(value) && !value->count);
+               (et_value_is_container(value) && !value->count);
     case ET_VALUE_LIST:
     case ET_VALUE_DICT:
         break; /* no row has one */
@@ -478,10 +472,10 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
 {
     char number[SCALAR_MAX];
     const et_value only = only_value(field);
-    if (is_only(&only, value) || (!field->default_string && !is_container(value)))
+    if (is_only(&only, value) || (!field->default_string && !et_value_is_container(value)))
         return ET_OK;
     const char *text =
-        is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);
+        et_value_is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);
     if (only.kind == ET_VALUE_NULL)
         return et_fail(error, ET_ECONFIG, "%s: %.*s is not allowed here: %s", where, QUOTED_MAX,
                        text, field->help);
@@ -538,7 +532,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         *(const char **)member = NULL;
         return ET_OK;
     case ET_FIELD_KIND_CHOICE:
-        if (is_container(value))
+        if (et_value_is_container(value))
             return wrong_value(value, "one name", where, error);
         return find_choice(field, member, scalar_text(value, number), where, error);
     case ET_FIELD_KIND_STRINGS: {

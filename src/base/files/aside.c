@@ -103,16 +103,12 @@ static int choose_folder(aside *a, et_error *error)
 
 /* ---- placing ---- */
 
-static bool has_no_links(int reason)
-{
-    return reason == EPERM || reason == EOPNOTSUPP || reason == ENOSYS || reason == EMLINK;
-}
-
 static int restore_name(aside *a, const char *name, et_error *error)
 {
     const et_path from = et_path_of(a->directory, name), to = et_path_of(a->folder.text, name);
     int failed = a->links ? link(from.text, to.text) : rename(from.text, to.text);
-    if (failed && a->links && has_no_links(errno))
+    if (failed && a->links &&
+        (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK))
         failed = rename(from.text, to.text);
     if (failed && errno == ENOENT)
         return ET_OK;

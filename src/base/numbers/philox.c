@@ -157,23 +157,18 @@ static uint32_t top_bits(uint32_t x, int bits)
     return (uint32_t)((uint64_t)x >> (32 - bits));
 }
 
-static uint32_t walk(const et_random_order *order, uint32_t x)
-{
-    uint32_t low = x & (((uint32_t)1 << order->low) - 1), high = x >> order->low;
-    for (int round = 0; round < ET_RANDOM_ORDER_ROUNDS; round += 2) {
-        high ^= top_bits(mixed(low + order->key[round]), order->high);
-        low ^= top_bits(mixed(high + order->key[round + 1]), order->low);
-    }
-    return high << order->low | low;
-}
-
 /* A walk that began below count comes there again at last: each number has one before it. */
 uint32_t et_random_order_at(const et_random_order *order, uint32_t i)
 {
     et_assert(i < order->count);
-    do
-        i = walk(order, i);
-    while (i >= order->count);
+    do {
+        uint32_t low = i & (((uint32_t)1 << order->low) - 1), high = i >> order->low;
+        for (int round = 0; round < ET_RANDOM_ORDER_ROUNDS; round += 2) {
+            high ^= top_bits(mixed(low + order->key[round]), order->high);
+            low ^= top_bits(mixed(high + order->key[round + 1]), order->low);
+        }
+        i = high << order->low | low;
+    } while (i >= order->count);
     return i;
 }
 

@@ -40,6 +40,11 @@ static inline bool et_value_is_number(const et_value *value)
     return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
 }
 
+static inline bool et_value_is_container(const et_value *value)
+{
+    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
+}
+
 /* Of a value that is a number. */
 static inline double et_value_number(const et_value *value)
 {

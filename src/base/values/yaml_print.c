@@ -22,6 +22,7 @@
 #include <strings.h>
 
 #include "base/text/unicode.h"
+#include "base/values/value.h"
 
 /* Columns of a level, and the width of "- ", so that a dict in a list is level with its first
  * key. */
@@ -124,20 +125,15 @@ static void print_string(et_strbuf *out, const char *text)
     et_strbuf_append_char(out, '"');
 }
 
-static bool is_container(const et_value *value)
-{
-    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
-}
-
 /* Values that fit after a key or dash: scalars, empty containers, lists without containers. */
 static bool is_inline(const et_value *value)
 {
-    if (!is_container(value) || !value->first)
+    if (!et_value_is_container(value) || !value->first)
         return true;
     if (value->kind == ET_VALUE_DICT)
         return false;
     for (const et_value *child = value->first; child; child = child->next)
-        if (is_container(child))
+        if (et_value_is_container(child))
             return false;
     return true;
 }

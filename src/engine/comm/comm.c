@@ -219,39 +219,24 @@ static int check_head(const sockets *self, flow *f, uint32_t number, et_error *e
 }
 
 /* As much as goes without waiting. */
-static int push(sockets *self, flow *f, et_error *error)
+static int move(sockets *self, flow *f, bool out, et_error *error)
 {
-    while (!is_over(f)) {
+    int status = ET_OK;
+    while (!status && !is_over(f)) {
+        const int rank = f->chunk.rank, fd = self->peer[rank];
         struct iovec rest = rest_of(f);
-        ssize_t count = send(self->peer[f->chunk.rank], rest.iov_base, rest.iov_len, MSG_NOSIGNAL);
+        ssize_t count = out ? send(fd, rest.iov_base, rest.iov_len, MSG_NOSIGNAL)
+                            : recv(fd, rest.iov_base, rest.iov_len, 0);
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ET_OK;
         if (count < 0 && errno == EINTR)
             continue;
-        if (count < 0)
-            return fail_lost(&self->comm, f->chunk.rank, HAS_ENDED, error);
+        if (count < 0 || (!count && !out))
+            return fail_lost(&self->comm, rank, HAS_ENDED, error);
         f->done += (size_t)count;
+        status = out ? ET_OK : check_head(self, f, self->received[rank], error);
     }
-    return ET_OK;
-}
-
-static int pull(sockets *self, flow *f, et_error *error)
-{
-    while (!is_over(f)) {
-        struct iovec rest = rest_of(f);
-        ssize_t count = recv(self->peer[f->chunk.rank], rest.iov_base, rest.iov_len, 0);
-        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return ET_OK;
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return fail_lost(&self->comm, f->chunk.rank, HAS_ENDED, error);
-        f->done += (size_t)count;
-        int status = check_head(self, f, self->received[f->chunk.rank], error);
-        if (status)
-            return status;
-    }
-    return ET_OK;
+    return status;
 }
 
 /* Whether a rank whose stream has ended did not end normally: the rest of its stream does not end
@@ -303,9 +288,9 @@ static int sockets_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk rec
         out.head = (frame){ MARK, self->sent[send.rank], send.size };
     int status = ET_OK;
     for (;;) {
-        status = push(self, &out, error);
+        status = move(self, &out, true, error);
         if (!status)
-            status = pull(self, &in, error);
+            status = move(self, &in, false, error);
         if (status || (is_over(&out) && is_over(&in)))
             break;
         if (lost_rank(comm) >= 0)

@@ -238,8 +238,9 @@ static void follow_with_average(const update *u, int64_t begin, int64_t count)
 
 /* Updates shadow and average of weights that no rule has changed here, because another rank has, or
  * nobody. */
-static void follow_section(const update *u, const et_optim_section *section)
+static void follow_section(const update *u, const et_optim_section *section, double *sums)
 {
+    (void)sums;
     const et_optimizer *o = u->optimizer;
     const float *weight = o->weights + section->begin;
     if (u->shadow)
@@ -254,7 +255,7 @@ static void follow_range(const update *u, const et_optim_section *chunk, et_rang
 {
     const et_optim_section part = et_optim_section_in(chunk, range);
     if (part.count)
-        follow_section(u, &part);
+        follow_section(u, &part, NULL);
 }
 
 static void update_section(const update *u, const et_optim_section *section, double *sums)
@@ -269,21 +270,15 @@ static void update_section(const update *u, const et_optim_section *section, dou
     if (o->rule->writes || !o->rule->fused)
         memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
     if (!o->rule->fused)
-        follow_section(u, section);
+        follow_section(u, section, NULL);
     else if (o->average.data && !chunk.average)
         memcpy(o->average.data + section->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
-}
-
-static void stay_section(const update *u, const et_optim_section *section, double *sums)
-{
-    (void)sums;
-    follow_section(u, section);
 }
 
 static void update_chunk(const update *u, et_optim_section own)
 {
     if (own.count && u->optimizer->limit)
-        split(u, own, NULL, update_section, stay_section);
+        split(u, own, NULL, update_section, follow_section);
     else if (own.count)
         update_section(u, &own, NULL);
 }

@@ -116,16 +116,24 @@ void et_params_free(et_params *params)
     et_free(params);
 }
 
-/* Room for one more declaration. Items may move, which is why nothing outside holds
- * a pointer to one. */
-static int grow(et_params *params, et_error *error)
+/* Room for one more declaration, and in it a copy of the name, which the map leads to value; NULL:
+ * no memory, and nothing has changed. Count it then. Items may move, which is why nothing outside
+ * holds a pointer to one. */
+static char *add_name(et_params *params, const char *name, int value, et_error *error)
 {
     size_t wanted = (size_t)params->count + 1;
     param *items = et_vector_grow(params->items, &params->capacity, wanted, sizeof *items, 32);
-    if (!items)
-        return et_alloc_failed(error, wanted * sizeof *items, "parameters");
+    if (!items) {
+        et_alloc_failed(error, wanted * sizeof *items, "parameters");
+        return NULL;
+    }
     params->items = items;
-    return ET_OK;
+    char *copy = et_strdup(name);
+    if (copy && et_map_put(&params->by_name, copy, value))
+        return copy;
+    et_free(copy);
+    et_alloc_failed(error, strlen(name), "a parameter's name");
+    return NULL;
 }
 
 /* A second declaration is how graphs share a store (training, scoring, decoding): it must
@@ -203,8 +211,7 @@ static char *own_name(const et_params *view, const char *name, et_error *error)
 }
 
 /* The order of the checks is part of the contract: a known name is looked up first, so a graph
- * built after materialize may still declare existing parameters. The name is added to the map
- * before items: a failure of either does not change the store. */
+ * built after materialize may still declare existing parameters. */
 static int declare(et_params *params, const char *name, et_shape shape, et_init init, bool trained,
                    int *index, et_error *error)
 {
@@ -220,18 +227,13 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
      * nothing. */
     if (params->values)
         return et_fail(error, ET_EGRAPH, "parameter %s: not part of this model", name);
-    if (grow(params, error))
+    char *copy = add_name(params, name, params->count, error);
+    if (!copy)
         return ET_ENOMEM;
-    param *item = &params->items[params->count];
-    char *copy = et_strdup(name);
-    if (!copy || !et_map_put(&params->by_name, copy, params->count)) {
-        et_free(copy);
-        return et_alloc_failed(error, strlen(name), "a parameter's name");
-    }
     /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
     int64_t size = et_shape_count(shape);
     int64_t *part = trained ? &params->trained_size : &params->variable_size;
-    *item = (param){ copy, shape, init, trained, *part, NULL, 0 };
+    params->items[params->count] = (param){ copy, shape, init, trained, *part, NULL, 0 };
     params->elements += size;
     *part += et_flat_up(size);
     *index = params->count++;
@@ -244,13 +246,9 @@ static int note(et_params *view, const char *name, int index, et_shape shape, et
     int64_t known;
     if (et_map_get(&view->by_name, name, &known))
         return ET_OK;
-    if (grow(view, error))
+    char *copy = add_name(view, name, index, error);
+    if (!copy)
         return ET_ENOMEM;
-    char *copy = et_strdup(name);
-    if (!copy || !et_map_put(&view->by_name, copy, index)) {
-        et_free(copy);
-        return et_alloc_failed(error, strlen(name), "a parameter's name");
-    }
     view->items[view->count++] = (param){ .name = copy };
     view->elements += et_shape_count(shape);
     return ET_OK;

@@ -541,18 +541,12 @@ static bool is_time(const et_value *value)
     return value->kind == ET_VALUE_DICT && strcmp(value->key, ET_SINK_TIME) == 0;
 }
 
-static const char *leaf_of(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
-}
-
 /* Whether another value of the dict has the same tag, or would have it. */
 static bool is_taken(const et_value *dict, const et_value *value, const char *rest)
 {
-    const size_t before = (size_t)(leaf_of(value->key) - value->key);
+    const size_t before = (size_t)(et_path_base(value->key) - value->key);
     for (const et_value *v = dict->first; v != NULL; v = v->next) {
-        const char *leaf = leaf_of(v->key);
+        const char *leaf = et_path_base(v->key);
         if (v != value && (size_t)(leaf - v->key) == before &&
             strncmp(v->key, value->key, before) == 0 &&
             strcmp(leaf + et_logged_prefix(leaf), rest) == 0)
@@ -564,7 +558,7 @@ static bool is_taken(const et_value *dict, const et_value *value, const char *re
 /* Drops "training_" or "validation_": the directory has that information. NULL: out of memory. */
 static const char *tag_of(et_arena *arena, const et_value *dict, const et_value *value)
 {
-    const char *leaf = leaf_of(value->key);
+    const char *leaf = et_path_base(value->key);
     const char *rest = leaf + et_logged_prefix(leaf);
     if (rest == leaf || is_taken(dict, value, rest))
         return value->key;

@@ -224,9 +224,8 @@ static int open_any(et_npz **out, const char *path, char *bytes, size_t length, 
     }
     npz->bytes = bytes;
     npz->path = et_arena_strdup(&npz->arena, path);
-    int status = !npz->path ? et_alloc_failed(error, strlen(path), "a path")
-                 : bytes    ? et_zip_open_memory(&npz->zip, bytes, length, path, error)
-                            : et_zip_open(&npz->zip, path, error);
+    int status = npz->path ? et_zip_open(&npz->zip, path, bytes, length, error)
+                           : et_alloc_failed(error, strlen(path), "a path");
     const int64_t files = status ? 0 : et_zip_count(npz->zip);
     npz->arrays = et_arena_array(&npz->arena, (size_t)files + 1, sizeof *npz->arrays);
     if (!status && !npz->arrays)

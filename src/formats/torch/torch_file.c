@@ -17,7 +17,6 @@ struct et_torch_file {
     et_arena arena;
     et_pickle_tensor *tensors; /* [count] */
     size_t count;
-    et_map names; /* to indices of tensors */
     /* An archive: */
     et_zip *zip;
     const char *prefix; /* "archive", the folder of its files */
@@ -82,21 +81,12 @@ static int check_order(const et_torch_file *file, et_error *error)
     return et_fail(error, ET_EFORMAT, "%s: the order of its bytes is not \"little\"", file->path);
 }
 
-static int read_dict(et_torch_file *file, et_pickle *pickle, et_error *error)
-{
-    int status = et_pickle_read_tensors(pickle, &file->tensors, &file->count, &file->arena, error);
-    for (size_t i = 0; i < file->count && !status; i++)
-        if (!et_map_put(&file->names, file->tensors[i].name, (int64_t)i))
-            status = et_alloc_failed(error, 0, "names of tensors");
-    return status;
-}
-
 static int open_archive(et_torch_file *file, et_error *error)
 {
     int64_t index = -1;
     uint64_t length = 0;
     char *bytes = NULL;
-    int status = et_zip_open(&file->zip, file->path, error);
+    int status = et_zip_open(&file->zip, file->path, NULL, 0, error);
     if (!status && !(status = find_pickle(file, &index, error)) &&
         !(status = check_order(file, error)))
         status = et_zip_length(file->zip, index, &length, error);
@@ -108,7 +98,7 @@ static int open_archive(et_torch_file *file, et_error *error)
         status = et_zip_read(file->zip, index, 0, bytes, length, error);
     et_pickle pickle = { .bytes = bytes, .length = length, .name = file->path };
     if (!status)
-        status = read_dict(file, &pickle, error);
+        status = et_pickle_read_tensors(&pickle, &file->tensors, &file->count, &file->arena, error);
     et_free(bytes);
     return status;
 }
@@ -170,7 +160,8 @@ static int open_old(et_torch_file *file, et_error *error)
     if ((status = et_pickle_read_order(&pickle, &little, error)) ||
         (!little &&
          (status = damaged(file, "the order of its bytes is not little-endian", error))) ||
-        (status = read_dict(file, &pickle, error)))
+        (status =
+             et_pickle_read_tensors(&pickle, &file->tensors, &file->count, &file->arena, error)))
         return status;
     return find_positions(file, &pickle, error);
 }
@@ -219,7 +210,6 @@ void et_torch_file_close(et_torch_file *file)
         return;
     et_zip_close(file->zip);
     et_mapping_close(&file->mapping);
-    et_map_release(&file->names);
     et_map_release(&file->positions);
     et_arena_release(&file->arena);
     et_free(file);
@@ -234,12 +224,6 @@ const et_pickle_tensor *et_torch_file_at(const et_torch_file *file, size_t index
 {
     et_assert(index < file->count);
     return &file->tensors[index];
-}
-
-const et_pickle_tensor *et_torch_file_find(const et_torch_file *file, const char *name)
-{
-    int64_t index;
-    return et_map_get(&file->names, name, &index) ? &file->tensors[index] : NULL;
 }
 
 /* A file of the archive that is not as long as its storage is refused before a byte is unpacked. */

@@ -10,7 +10,7 @@
  *
  *     et_torch_file *file;
  *     if (et_torch_file_open(&file, "pytorch_model.bin", &error)) ...
- *     const et_pickle_tensor *tensor = et_torch_file_find(file, "final_logits_bias");
+ *     const et_pickle_tensor *tensor = et_torch_file_at(file, 0);
  *     if (et_torch_file_read(file, tensor, bytes, &error)) ...
  *     et_torch_file_close(file);
  *
@@ -29,11 +29,9 @@ typedef struct et_torch_file et_torch_file;
 int et_torch_file_open(et_torch_file **out, const char *path, et_error *error);
 void et_torch_file_close(et_torch_file *file); /* NULL allowed */
 
-/* The tensors, in the order of the dict; of two with one name, find gives the last, as Python
- * would. */
+/* The tensors, in the order of the dict; of two with one name Python would take the last. */
 size_t et_torch_file_count(const et_torch_file *file);
 const et_pickle_tensor *et_torch_file_at(const et_torch_file *file, size_t index);
-const et_pickle_tensor *et_torch_file_find(const et_torch_file *file, const char *name);
 
 /* Its elements, as they are stored: count of its shape times storage->width bytes. ET_EFORMAT: the
  * storage is missing, or has another length. */

@@ -102,9 +102,7 @@ static int open_bytes(et_zip *zip, const void *bytes, size_t length, et_error *e
     return ET_OK;
 }
 
-/* bytes NULL: the file of the name. */
-static int open_any(et_zip **out, const char *name, const void *bytes, size_t length,
-                    et_error *error)
+int et_zip_open(et_zip **out, const char *name, const void *bytes, size_t length, et_error *error)
 {
     *out = NULL;
     et_zip *zip = et_alloc_zero(1, sizeof *zip);
@@ -124,17 +122,6 @@ static int open_any(et_zip **out, const char *name, const void *bytes, size_t le
     else
         *out = zip;
     return status;
-}
-
-int et_zip_open(et_zip **out, const char *path, et_error *error)
-{
-    return open_any(out, path, NULL, 0, error);
-}
-
-int et_zip_open_memory(et_zip **out, const void *bytes, size_t length, const char *name,
-                       et_error *error)
-{
-    return open_any(out, name, bytes, length, error);
 }
 
 void et_zip_close(et_zip *zip)

@@ -19,11 +19,9 @@
 typedef struct et_zip et_zip;
 
 /* ET_EFORMAT: no archive, or a damaged one. ET_ECONFIG: this build has no libzip; ET_ENOTFOUND: it
- * is not installed. */
-int et_zip_open(et_zip **out, const char *path, et_error *error);
-/* The same of bytes, which must stay until close. name: for messages. */
-int et_zip_open_memory(et_zip **out, const void *bytes, size_t length, const char *name,
-                       et_error *error);
+ * is not installed. bytes NULL: the file of the name. Else they must stay until close, and the name
+ * is for messages. */
+int et_zip_open(et_zip **out, const char *name, const void *bytes, size_t length, et_error *error);
 void et_zip_close(et_zip *zip); /* NULL allowed */
 
 int64_t et_zip_count(const et_zip *zip);

@@ -5,20 +5,14 @@
 
 #include "base/assert.h"
 
-int et_zip_open(et_zip **out, const char *path, et_error *error)
+int et_zip_open(et_zip **out, const char *name, const void *bytes, size_t length, et_error *error)
 {
+    (void)bytes, (void)length;
     *out = NULL;
     return et_fail(error, ET_ECONFIG,
                    "%s: zip archives need libzip, but this etude was built without: install "
                    "libzip-dev and build again with -DETUDE_ZIP=ON, or take model.safetensors",
-                   path);
-}
-
-int et_zip_open_memory(et_zip **out, const void *bytes, size_t length, const char *name,
-                       et_error *error)
-{
-    (void)bytes, (void)length;
-    return et_zip_open(out, name, error);
+                   name);
 }
 
 void et_zip_close(et_zip *zip)

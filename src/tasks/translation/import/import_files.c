@@ -102,7 +102,7 @@ int et_import_open_files(et_import *from, et_error *error)
 {
     if (!is_archive(from->folder))
         return ET_OK;
-    int status = et_zip_open(&from->zip, from->folder, error);
+    int status = et_zip_open(&from->zip, from->folder, NULL, 0, error);
     if (status)
         return status;
     /* Files of an archive are in its folder that has decoder.yml; nothing is unpacked. */
