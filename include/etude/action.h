@@ -20,7 +20,7 @@
 
 typedef struct et_action et_action;
 
-/* What an action receives, and how it asks for a stop. */
+/* The input of an action, and its way to ask for a stop. */
 typedef struct et_action_context {
     int64_t step;         /* steps done */
     bool end;             /* true: this is the last step of the run */

@@ -34,7 +34,7 @@
 
 /* ---- files: reading takes no lock and changes nothing in the directory ---- */
 
-/* What the library knows of a file whose weights it loads. */
+/* Facts about a file whose weights were loaded. */
 typedef struct et_checkpoint_facts {
     et_arena *arena; /* the caller's arena for identity; NULL: identity is not read */
     int64_t step;
@@ -49,10 +49,10 @@ typedef struct et_checkpoint_facts {
 ET_API int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
                                       et_checkpoint_facts *facts, et_error *error);
 
-/* The same for a checkpoint that a run keeps: "newest" (the newest sound one; NULL: this one),
- * "best", a step, the name of a file, or a path. The run may be at work: if a file is gone when it
- * is opened, the name is looked up again. *path (et_checkpoint_free_path) is set as soon as it is
- * known, also on failure; otherwise NULL. */
+/* The same for a checkpoint of a run. name: "newest" (the newest sound checkpoint; NULL: the same),
+ * "best", a step, the name of a file, or a path. The run may be training: if a file disappears
+ * before it is opened, the name is looked up again. *path (et_checkpoint_free_path) is set as soon
+ * as it is known, also on failure; otherwise NULL. */
 ET_API int et_checkpoint_load(char **path, et_params *params, const char *model_dir,
                               const char *name, bool prefer_average, et_checkpoint_facts *facts,
                               et_error *error);
@@ -108,9 +108,9 @@ ET_API int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 /* Starts to save the current state. Before its arrays change, call et_checkpoints_wait_read;
  * et_params_begin_change of the state's store does so. The call waits first for a save in progress.
  * If that save failed, the call returns its error and saves nothing; call again to try again.
- * Saving the same step twice writes it twice. The first save moves checkpoints of earlier processes
- * to checkpoints/earlier-N, with a warning, if they are newer than the restored one or none was
- * restored; also the best one. */
+ * Saving the same step twice writes it twice. The first save moves checkpoints of earlier
+ * processes, and the best one, to checkpoints/earlier-N, with a warning, if they are newer than the
+ * restored checkpoint or none was restored. */
 ET_API int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* Waits until a save in progress has read all arrays or has failed. Then arrays may change. NULL

@@ -152,8 +152,8 @@ struct et_source {
     const et_source_class *ET_CLASS;
     et_layout layout;   /* of its batches */
     et_position begin;  /* internal, as all below: before the first batch, if begun */
-    bool begun;         /* was read or sought, itself or what it decorates */
-    const char *reader; /* whose pass is open; NULL: none */
+    bool begun;         /* true once the source, or a source that it wraps, was read or sought */
+    const char *reader; /* the reader that has a pass open; NULL: none */
 };
 
 typedef struct et_batches_options {

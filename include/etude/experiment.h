@@ -81,8 +81,8 @@ struct et_task_kind;
 typedef struct et_foreign_class {
     const char *experiment; /* of a run that fine-tunes one */
     bool (*is)(const char *path);
-    /* Reads and checks all of it, once. settings: those of a run that fine-tunes it, as params.yaml
-     * has them; borrowed until close. */
+    /* Reads and checks the whole model, once. *settings: for a run that fine-tunes the model, in
+     * the form of params.yaml; borrowed until close. */
     int (*open)(void **out, const char *path, const char **settings, et_error *error);
     void (*close)(void *foreign);
     /* Opens the model as an export in one file, without a file. NULL: only --init takes it. */
@@ -129,7 +129,7 @@ typedef struct et_task_kind {
     void (*close)(et_task *task); /* NULL allowed */
 
     const et_restriction *restrictions; /* ended by a row without a text */
-    /* Checks what the table cannot. ET_ECONFIG: the error names setting and cure. */
+    /* Checks relations between settings. ET_ECONFIG: the error names setting and cure. */
     int (*check)(const void *options, et_error *error);
     /* Checks that validation gives a value with this name, for the best checkpoint. */
     int (*check_metric)(const void *options, const char *name, et_error *error);
@@ -145,7 +145,7 @@ typedef struct et_task_kind {
     /* Adds values other than settings to a new dict that identifies checkpoints: checksums of
      * files. The key "text" is for the training text or other training data. */
     int (*identify)(const et_task *task, et_value *identity, et_error *error);
-    /* Checks that a run's files with ET_RUN_COMPARED are those of a checkpoint. */
+    /* Checks that a run's files with ET_RUN_COMPARED belong to a checkpoint. */
     int (*belongs)(const void *options, const char *model_dir, const et_identity *identity,
                    et_error *error);
 
@@ -161,10 +161,10 @@ typedef struct et_task_kind {
     const char *next_help; /* "translate", "translates lines"; NULL: evaluate */
     const et_option *options; /* of `train`: short forms of settings, rows of ET_OPTION_SETS, ended
                                  by ET_OPTION_END */
-    /* Starts a new run from another run (--init): settings that name no file for data of the model
-     * (ET_RUN_COMPARED) get the file in model_dir. model_dir may also be an export in one file,
-     * which contains these texts. *taken: what was found, for people, "vocabulary"; NULL: nothing.
-     * Texts live in arena. */
+    /* Starts a new run from another run (--init): a setting that names no file of the model
+     * (ET_RUN_COMPARED) gets the file in model_dir. model_dir may also be an export in one file,
+     * which contains these texts. *taken: the files that were found, in words for people,
+     * "vocabulary"; NULL: none. Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
     /* Paths of settings that describe the text of the weights, such as its punctuation. Such a run
@@ -194,7 +194,7 @@ typedef struct et_task_kind {
                                        length of the run; NULL: none */
     const struct et_recipe *finetuning; /* internal: the same for a run that begins with a trained
                                            model (--init) and its settings; NULL: none */
-    const struct et_series *series;     /* internal: a run made of several trainings; NULL: none */
+    const struct et_series *series;     /* internal: several trainings as one run; NULL: none */
 } et_task_kind;
 
 #endif

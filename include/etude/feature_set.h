@@ -116,7 +116,8 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
  * - Texts use `discrete` (embed: "ids"; one-hot: in X), with minimum_count 5 if more than a tenth
  * of the values differ. Texts that are dates use date. The target is "Y".
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
- *   % differ, integers that number the rows), except whether such values are missing. */
+ *   % differ, integers that number the rows). Whether a value of such an ID is missing is still an
+ *   input. */
 typedef struct et_feature_choice {
     et_transform numeric;  /* clip, standardize, quantile, scale or robust; 0: quantile for columns
                               with a long tail, clip for others. If the metadata lacks its
@@ -128,11 +129,11 @@ typedef struct et_feature_choice {
     const char *const *more_targets; /* [more_target_count]: fields that are targets as well; all
                                         are numbers, or all have two classes each */
     int more_target_count;
-    bool classes;       /* the numbers of an integer target are classes */
-    const char *id;     /* field that is only copied to predictions, as a key; NULL: none */
-    const char *groups; /* field that only says which rows are a group: ignored; NULL: none */
-    const char *weight; /* field, the rows' weights: the feature "W"; NULL: none */
-    bool unchanged;     /* numbers have the transform identity; numeric must be 0 */
+    bool classes;               /* the numbers of an integer target are classes */
+    const char *id;             /* field that is only copied to predictions, as a key; NULL: none */
+    const char *groups;         /* field with the group of each row, not an input; NULL: none */
+    const char *weight;         /* field, the rows' weights: the feature "W"; NULL: none */
+    bool unchanged;             /* numbers have the transform identity; numeric must be 0 */
     const char *const *dropped; /* [dropped_count]: fields that are not inputs of the model */
     int dropped_count;
     const char *const *only; /* [only_count]: no other fields are inputs; NULL: all may be */

@@ -37,8 +37,7 @@ typedef struct et_decoding_options {
                        layer; 0: none. The model then processes each result once more */
     bool sampling;  /* sample each token by its probability; otherwise beam search */
     int64_t top_k;  /* sample from this many most likely tokens; 0: all */
-    double top_p;   /* of those, sample from the fewest that reach this probability, up to 1; 0:
-                       all */
+    double top_p;   /* then from the fewest that reach this probability, up to 1; 0: all */
     double temperature; /* log-probabilities are first divided by this number; 0: 1 */
     double noise;       /* add Gumbel noise times this number to the logits in each step, so that
                            beam search gives different results; scores include the noise; 0: none */
@@ -54,9 +53,9 @@ typedef struct et_decoding_options {
                                  Their log-probabilities are those among all tokens */
 } et_decoding_options;
 
-/* A word of a result and its word in the line, both counted from 0, split at spaces. weight:
- * attention of the decoder to this source word when it predicts the target word, 0 to 1 (mean of
- * all heads of the layer). */
+/* A word of a result and the aligned word of the line, both counted from 0, split at spaces.
+ * weight: attention of the decoder to this source word when it predicts the target word, 0 to 1
+ * (mean of all heads of the layer). */
 typedef struct et_alignment {
     int source, target;
     double weight;
@@ -115,7 +114,7 @@ ET_API int et_translator_search_embedded(et_translator *translator, const et_emb
                                          size_t count, et_hypotheses **out, et_error *error);
 
 /* Number of results of a line (from 0), and one result (rank from 0, best first), borrowed until
- * free. No such line or result: 0 and NULL. */
+ * free. If the line or result does not exist: 0 and NULL. */
 ET_API int et_hypotheses_count(const et_hypotheses *hypotheses, size_t line);
 ET_API const et_hypothesis *et_hypotheses_at(const et_hypotheses *hypotheses, size_t line,
                                              int rank);

@@ -96,12 +96,12 @@ ET_API et_node *et_flatten(et_node *x);
 typedef struct et_attention_block_options {
     int heads;     /* divide the width; 0: 1 */
     int64_t units; /* of the hidden layer; 0: four times the width */
-    float dropout; /* of attention weights and of what each half adds, in training */
+    float dropout; /* rate for attention weights and the result of each half, in training */
     bool causal;   /* a row sees itself and rows before it */
 } et_attention_block_options;
 
-/* A block of a Transformer with the norms first: x + attention(norm(x)), then that + W2 gelu(W1
- * norm(that)). x [T, D]: sequences of `length` rows each, one behind another; length divides T.
+/* A block of a Transformer with the norms first: h = x + attention(norm(x)), result h + W2 gelu(W1
+ * norm(h)). x [T, D]: sequences of `length` rows each, one after another; length divides T.
  * Parameters: scope/norm_0, qkv, mixed, norm_1, hidden, out. Result [T, D]. options NULL: zeros. */
 ET_API et_node *et_attention_block(et_scope *scope, et_node *x, int64_t length,
                                    const et_attention_block_options *options);

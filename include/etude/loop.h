@@ -31,7 +31,7 @@
  * A killed loop resumes from its checkpoint with the same bits. If it was saved in a step, it
  * resumes in the same epoch after this step: BEFORE_EPOCH is not fired again, but the program's
  * code before the steps of the epoch runs again. If an epoch has several loops of steps and
- * et_loop_leave_steps left one of them, the loop takes a pass of this one first.
+ * et_loop_leave_steps left one of them, the resumed loop runs this loop of steps first.
  *
  * Differences from TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; a named checkpoint needs no
  * directory and works with early stopping; NaN is never the best. As in TrainLoop, early stopping
@@ -155,8 +155,8 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
  * false: the source's pass is over, max_step is reached, or the loop has failed. source NULL: steps
  * without data, up to max_step. A pass of a source that repeats is over when its epoch changes.
  * Each pass begins at the beginning, even if the source was read before: a source that repeats
- * begins its next pass, another its data, in the same order. During a pass no other loop, evaluator
- * or fit may read the source. The loop fails with ET_EUSAGE if another pass is open, outside of an
+ * begins its next pass, any other the same data again. During a pass no other loop, evaluator or
+ * fit may read the source. The loop fails with ET_EUSAGE if another pass is open, outside of an
  * epoch, in a handler or a hook, and without source and max_step, because it would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* leave_steps: leaves the open step; the epoch continues. leave: leaves step and epoch. ET_EUSAGE:

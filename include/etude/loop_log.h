@@ -110,7 +110,8 @@ ET_API int et_loop_println(et_loop *loop, const char *message, bool with_tag);
 
 /* ---- between begin and end ---- */
 
-/* Prints what the loop runs on, then a table of the trained parameters by groups. */
+/* Prints version, device and checkpoint directory, then a table of the trained parameters by
+ * groups. */
 ET_API int et_loop_print_training_summary(et_loop *loop);
 
 /* Writes values by tag at this step and fires SUMMARY_ADDED. ET_EUSAGE: the loop has no writer. */

@@ -146,7 +146,7 @@ ET_API int et_model_predict(et_model *model, const void *x, int64_t count, void 
 ET_API int64_t et_model_width(const et_model *model); /* numbers per sample */
 
 /* Writes the weights (averages, if the optimizer keeps them) to a file "NAME.safetensors", or a
- * directory. A file is replaced as a whole. `etude predict` reads what a table's model saves. */
+ * directory. A file is replaced as a whole. `etude predict` reads saved models of tables. */
 ET_API int et_model_save(const et_model *model, const char *path, et_error *error);
 /* Reads weights from a file, an export, or a run (its best checkpoint, else its newest).
  * ET_ECONFIG: names or shapes differ from this model. */

@@ -14,8 +14,8 @@
  *   summaries/train, validation  event files for TensorBoard
  *   model/                       for et_predictor_open; replaced when a job ends
  *
- * The model is that of the best evaluation. If evaluations are equal, the one with the lower loss
- * is best; if the losses are equal too, the first one. Without a source "eval" the model is that of
+ * The trained model has the weights of the best evaluation. If evaluations are equal, the lower
+ * loss decides, then the earlier evaluation. Without a source "eval" the model has the weights of
  * the last step.
  *
  * Use from one thread. */

@@ -13,8 +13,9 @@
  *     et_node *distance = et_sub(et_cast(prediction, ET_F32), et_cast(whole_numbers, ET_F32));
  *
  * x, a and b are float32 or bfloat16; the result has the same type. One of two operands may be
- * repeated if it is float32 or has the other's type: a vector [D] over the rows of [T, D], a column
- * [T, 1] over its columns, a scalar over both. Its derivative is the sum over all repetitions. */
+ * repeated if it is float32 or has the other operand's type: a vector [D] over the rows of [T, D],
+ * a column [T, 1] over the columns, a scalar over both. The derivative of a repeated operand is the
+ * sum over all repetitions. */
 #ifndef ETUDE_OPS_ELEMENTWISE_H
 #define ETUDE_OPS_ELEMENTWISE_H
 

@@ -79,13 +79,13 @@ ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *p
 ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
 
 /* Divides an optimizer among ranks (ZeRO stage 1): each rank keeps the slots of some parameters,
- * updates these, and gets the other weights from the other ranks. It saves memory; the bits are
- * those of one process. All ranks call this for the same optimizer, before it is added to a state.
- * Afterwards every update, by et_shards_update (shards.h) or by et_optimizer_update of the same
- * batch, is made by all ranks together. Saves are made by all ranks together, by a loop or a
- * controller. For a task trainer use et_comm_options.sharded_optimizer. comm is borrowed; NULL or
- * one rank: no effect. ET_EUSAGE: called too late. After another failure only free the
- * optimizer. */
+ * updates these, and gets the other weights from the other ranks. This saves memory, and results
+ * have the bits of one process. All ranks call the function for the same optimizer, before the
+ * optimizer is added to a state. Afterwards every update, by et_shards_update (shards.h) or by
+ * et_optimizer_update of the same batch, is made by all ranks together. Saves are made by all ranks
+ * together, by a loop or a controller. For a task trainer use et_comm_options.sharded_optimizer.
+ * comm is borrowed; NULL or one rank: no effect. ET_EUSAGE: called too late. After another failure
+ * only free the optimizer. */
 ET_API int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error);
 
 /* Call this when weights got their initial values after open: an average then starts from them. */

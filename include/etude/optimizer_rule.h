@@ -85,9 +85,9 @@ typedef struct et_rule_chunk {
     float gradient_scale;
 } et_rule_chunk;
 
-/* Methods get the rule's settings, the struct that `fields` describes; numbers only in before and
- * update, because texts and lists are gone then. before and update are called from several threads
- * at once, each for another chunk; the result must depend on nothing but the arguments. */
+/* Methods get the rule's settings, a struct that `fields` describes. In before and update only its
+ * numbers are valid, because texts and lists have been freed. Several threads call before and
+ * update at once, each for another chunk; results must depend only on the arguments. */
 typedef struct et_optimizer_rule {
     const char *name; /* of the choice in settings: optimizer_config.optimizer.type=own_momentum */
     /* Settings under optimizer_config.optimizer.<name>; NULL: none. These rows act by their names,
@@ -106,8 +106,8 @@ typedef struct et_optimizer_rule {
     bool fused;         /* internal: scales gradients, and writes shadow and average, itself */
     /* The slots for these settings; returns their number. NULL: none. */
     int (*slots)(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
-    /* Floats of scratch for the update of a tensor; 0: none, and its chunks are parts of it. For
-     * ET_RULE_WHOLE. NULL: no tensor needs any. */
+    /* For ET_RULE_WHOLE: floats of scratch for the update of a tensor. 0: no scratch, and the
+     * tensor may be cut into chunks. NULL: no scratch, and tensors stay whole. */
     size_t (*scratch)(const void *options, et_shape parameter, bool adapts);
     /* For every chunk before any weight changes: adds to the tensor's sums, which begin at 0. It
      * may change slots and gradient. NULL: no such pass. */

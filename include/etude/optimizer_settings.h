@@ -1,6 +1,5 @@
-/* Settings of optimizers and schedules as structs, for et_optimizer_setup (optimizer.h). They
- * become the same settings as the text of et_optimizer_setup.settings, which counts where both are
- * given.
+/* Settings of optimizers and schedules as structs, for et_optimizer_setup (optimizer.h). The text
+ * et_optimizer_setup.settings can set the same values; if both are given, the text wins.
  *
  *     et_adamw adamw = { .weight_decay_rate = 0.01 };
  *     et_schedule_cosine cosine = { .initial_learning_rate = 1e-3 };
@@ -179,8 +178,8 @@ typedef struct et_schedule_inverse_sqrt {
 
 /* Settings with the names of the command's trainer.optimizer_config, in arena, with their defaults:
  * no rule and no schedule is chosen. Change them by settings.h; a task trainer refuses missing
- * choices. A number in place of learning_rate counts for the trainer, but et_settings_dict omits
- * the number. out->options is a struct et_optimization_options. rules: the program's own, as in
+ * choices. A trainer uses a number that replaces learning_rate, but et_settings_dict omits the
+ * number. out->options is a struct et_optimization_options. rules: the program's own rules, as in
  * et_optimizer_setup; NULL: none. ET_EUSAGE: wrong rules. ET_ENOMEM: also if arena is NULL. */
 ET_API int et_optimizer_settings(et_settings *out, const struct et_optimizer_rule *const *rules,
                                  et_arena *arena, et_error *error);

@@ -1,7 +1,7 @@
 /* Options of a command line. One type of row serves commands, the short options of a kind of task
  * and the flags of a program. A row is a field (fields.h: name, member, kind, range, default, help)
- * and what a command line adds: how the value is given, what help calls it, other names. The
- * parser, help, man pages and completion read the same const table.
+ * with additions for a command line: the form of the value, its name in help, other names of the
+ * option. The parser, help, man pages and completion read the same const table.
  *
  *     typedef struct greet_options { const char *name; int64_t times; bool loud; } greet_options;
  *     static const et_option options[] = {
@@ -71,17 +71,19 @@ typedef struct et_option_sets {
     bool names; /* of a list: the word of the last use, or with `list` of each, is a row of CSV,
                    whose cells are items */
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
-    /* Of an option that may be given again, for several texts: the setting that then has a group
-     * for each, with members named like the last words of settings and pairs. named: each group
-     * also gets a `name`, after its file. weights, tags: the options with a `weight` and with a
-     * `tag` for each. */
+    /* For an option that may be repeated, once per text. parts: a setting with a list of groups,
+     * one per text; the members are named like the last words of settings and pairs. named: each
+     * group also gets a `name`, from its file. weights, tags: options that give each text a
+     * `weight` and a `tag`. */
     const char *parts, *weights, *tags;
     bool named;
     const char *of; /* the option whose weights or tags this option has */
-    /* For the option that names data: they choose the experiment if the command line names none. */
-    const char *experiment; /* for such data; NULL: the experiment must be named */
-    const char
-        *endings; /* suffixes of such files, ".csv .csv.gz"; NULL: all that no other kind has */
+    /* For the option that names data: if the command line names no experiment, the files choose
+     * it. */
+    const char *experiment; /* the experiment that the data choose; NULL: the user must name an
+                               experiment */
+    const char *endings;    /* suffixes of these files, ".csv .csv.gz"; NULL: all suffixes that no
+                               other kind has */
 } et_option_sets;
 
 /* A row. Programs name the members that they set. */
@@ -98,7 +100,7 @@ typedef struct et_option {
     const et_option_sets *sets;   /* of SETS */
 } et_option;
 
-/* The options of a command, and what its help says. All of it is static. */
+/* The options of a command and the texts of its help, all static. */
 typedef struct et_usage {
     const et_option *options; /* ended by ET_OPTION_END */
     size_t size;              /* of the struct that the options fill; its other members are zero */
@@ -142,7 +144,7 @@ typedef struct et_usage {
         .field = { .name = "", .kind = ET_FIELD_KIND_ONLY, .offset = offsetof(type, member) },     \
         .form = ET_OPTION_FORM_GROUP, .rows = (table)                                              \
     }
-/* Of a kind of task: ET_OPTION_SETS("lr", "RATE", "help", .settings = { "trainer.rate" }). */
+/* For a kind of task: ET_OPTION_SETS("lr", "RATE", "help", .settings = { "trainer.rate" }). */
 #define ET_OPTION_SETS(name_, value_, help_, ...)                                                  \
     {                                                                                              \
         .field = { .name = (name_), .kind = ET_FIELD_KIND_STRING, .help = (help_) },               \

@@ -59,7 +59,8 @@ ET_API int et_controller_evaluate(et_controller *controller, int64_t eval_steps,
                                   et_error *error);
 
 /* Trains to train_steps; evaluates and saves at each multiple of eval_interval (0: none) and at the
- * end. logs: the last evaluation's values; nothing if the step was train_steps already. */
+ * end. logs: values of the last evaluation; unchanged if the run had reached train_steps before the
+ * call. */
 ET_API int et_controller_train_and_evaluate(et_controller *controller, int64_t train_steps,
                                             int64_t eval_steps, int64_t eval_interval,
                                             et_value *logs, et_error *error);
@@ -67,10 +68,10 @@ ET_API int et_controller_train_and_evaluate(et_controller *controller, int64_t t
 /* For a controller without a trainer: evaluates each checkpoint of model_dir in order, from the
  * oldest existing one, while another process saves them. Ends after the checkpoint of step
  * train_steps of the options (0: no last step), if an evaluation action asks to stop, or if done
- * returns true. done is called after each evaluation, and if no checkpoint came for timeout seconds
- * (negative: waits for ever). done NULL: ends after the first such timeout. logs: values of the
- * last evaluation. With several ranks (et_run_options.comm), rank 0 looks for checkpoints and calls
- * its done. */
+ * returns true. done is called after each evaluation and after each timeout: timeout seconds
+ * without a new checkpoint (negative: no timeout). done NULL: ends after the first timeout. logs:
+ * values of the last evaluation. With several ranks (et_run_options.comm), rank 0 looks for
+ * checkpoints and calls its done. */
 typedef bool et_done_fn(void *payload, int64_t step);
 ET_API int et_controller_evaluate_continuously(et_controller *controller, int64_t eval_steps,
                                                double timeout, et_done_fn *done, void *payload,

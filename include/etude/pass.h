@@ -25,9 +25,9 @@
  *     et_pass_set_scale(pass, 1024);               for a scaled pass
  *     et_pass_set_dropout(pass, 0.5);              half of all rates of dropout
  *
- * The loss of a batch is a sum over rows or tokens, and its gradient is that of the sum. An update
- * divides by the divisor of all its batches (et_pass_divisor), so several batches give the result
- * of one large batch. A pass borrows device and store. Use from one thread at a time. */
+ * The loss of a batch is a sum over rows or tokens, and gradients are derivatives of this sum. An
+ * update divides by the divisor of all its batches (et_pass_divisor), so several batches give the
+ * result of one large batch. A pass borrows device and store. Use from one thread at a time. */
 #ifndef ETUDE_PASS_H
 #define ETUDE_PASS_H
 
@@ -50,10 +50,10 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
  * - Rows with mask 0, if the layout has the field ET_BATCH_MASK. A node that has as many rows as a
  *   batch, and is made of inputs or random numbers, is multiplied by the mask. So it must be finite
  *   for inputs of 0.
- * - Rows without a label, if the loss is made of labels: by et_cross_entropy, et_labelled, or
+ * - Rows without a label, if the loss uses labels: by et_cross_entropy, by et_labelled, or by
  *   et_one_hot whose result meets a prediction (a node made from the batch with trained
- *   parameters). With several kinds of labels, a row of a product needs all of them, another row
- *   any of them.
+ *   parameters). If several kinds of labels meet in a product, a row needs all kinds; in other ops
+ *   any kind is enough.
  *
  * A scalar is used as it is; the caller must leave out such rows. The divisor of the pass is the
  * count of the first loss: rows with a label; without labels, rows with mask 1 if there is a mask,
@@ -89,11 +89,11 @@ typedef void et_build_fn(et_scope *scope, void *payload);
 typedef struct et_pass et_pass;
 
 typedef struct et_pass_options {
-    bool training;      /* dropout is active, and gradients are computed */
-    bool scaled;        /* gradients are multiplied by the factor of et_pass_set_scale */
-    bool bfloat16;      /* activations are bfloat16; the store keeps a shadow */
-    int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
-    const char *trains; /* training: derive only by parameters whose names begin so; NULL: by all */
+    bool training;         /* dropout is active, and gradients are computed */
+    bool scaled;           /* gradients are multiplied by the factor of et_pass_set_scale */
+    bool bfloat16;         /* activations are bfloat16; the store keeps a shadow */
+    int recompute;         /* an et_recompute, or ET_RECOMPUTE_AUTO */
+    const char *trains;    /* training: derive only by parameters with this prefix; NULL: by all */
     const et_group *group; /* the same by the parameters of a group, instead of trains; copied */
     const char *frozen; /* training: not by parameters whose names contain a match of this regular
                            expression (Perl's syntax); copied. NULL: none */

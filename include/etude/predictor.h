@@ -109,7 +109,7 @@ typedef struct et_table_facts {
     int64_t step;           /* of this checkpoint */
 } et_table_facts;
 
-/* What the model is. Borrowed from the predictor. */
+/* Facts about the model, borrowed from the predictor. */
 ET_API const et_table_facts *et_predictor_facts(const et_predictor *predictor);
 
 /* Writes all that prediction needs, and nothing else: schema, metadata, features, settings and the

@@ -7,10 +7,10 @@
  *     et_privacy_spent(256. / 60000, 1.1, 14063, 1e-5, &epsilon, NULL, &error);
  *
  * per_example (Abadi et al. 2016, "Deep learning with differential privacy", algorithm 1): each
- * batch is one sample. Its gradient is clipped, and noise is added to the sum. Only this bounds the
- * influence of a sample, and et_privacy_spent is only about this. Without per_example, as in Model
- * Garden's dp_config, the mean gradient of the update is clipped and gets noise: this gives no
- * guarantee for a sample.
+ * batch is one sample. Its gradient is clipped, and noise is added to the sum. Only per_example
+ * bounds the influence of a sample, and et_privacy_spent is valid only for per_example. Without
+ * per_example, as in Model Garden's dp_config, the mean gradient of the update is clipped and gets
+ * noise: this gives no guarantee for a sample.
  *
  * The noise is a function of seed and step, so anyone with the seed of a run knows the noise. The
  * noise is float32: it protects against a reader of the weights, not against attacks on their
@@ -38,8 +38,8 @@ ET_DATA const struct et_fields et_privacy_fields;
  * probability sampling_rate (also assumed for a shuffled pass). Method: Renyi divergence of the
  * sampled Gaussian mechanism at whole orders 2 to 256 (Mironov, Talwar and Zhang 2019, section
  * 3.3), converted as in Canonne, Kamath and Steinke 2020, proposition 12. *order (NULL allowed):
- * the order that gives it. Infinity: no noise. ET_ECONFIG: a rate or delta that is not a
- * probability, or a negative number. */
+ * the order that gives the smallest epsilon. Infinity: no noise. ET_ECONFIG: a rate or delta that
+ * is not a probability, or a negative number. */
 ET_API int et_privacy_spent(double sampling_rate, double noise_multiplier, int64_t steps,
                             double delta, double *epsilon, int *order, et_error *error);
 

@@ -21,8 +21,8 @@
  * when_best.action is an evaluation action (outer_loop.h), or one of the program's actions. To save
  * and stop on a signal, use run.stop; to save and continue, run.save (run.h).
  *
- * Structs of a known size are the caller's, need no release and must not be moved. Names are those
- * of actions in a run. Use from one thread. */
+ * Structs of a known size are the caller's, need no release and must not be moved. Names are names
+ * of actions in a run, as in action.h. Use from one thread. */
 #ifndef ETUDE_READY_ACTIONS_H
 #define ETUDE_READY_ACTIONS_H
 
@@ -45,8 +45,8 @@ typedef struct et_conditional {
     int64_t interval; /* steps; 0: not periodic */
 } et_conditional;
 
-/* An action that calls other actions, in order, if a condition holds. It is due when one of them is
- * due. Only the first of them may return ET_EINTERRUPTED. */
+/* An action that calls other actions, in order, if a condition holds. The action is due when one of
+ * the other actions is due. Only the first of the other actions may return ET_EINTERRUPTED. */
 ET_API void et_conditional_init(et_conditional *self, const char *name, et_condition_fn *condition,
                                 void *payload, et_action *const *actions, int count);
 
@@ -60,9 +60,9 @@ ET_API int et_periodic_init(et_conditional *self, const char *name, int64_t inte
 /* A scalar, list or dict that later processes find again (Orbit's JSONPersistedValue). */
 typedef struct et_persisted_value et_persisted_value;
 
-/* Reads the value from a JSON file. If there is no file, or it is empty or null, the value is
- * initial_value, which is written, with the file's directories. filename NULL: in memory only.
- * read_only: the file is never written. ET_EFORMAT: the file is not JSON. */
+/* Reads the value from a JSON file. If the file is missing, empty or null, the value becomes
+ * initial_value, and the function writes the file and makes its directories. filename NULL: in
+ * memory only. read_only: the file is never written. ET_EFORMAT: the file is not JSON. */
 ET_API int et_persisted_value_open(et_persisted_value **out, const et_value *initial_value,
                                    const char *filename, bool read_only, et_error *error);
 ET_API void et_persisted_value_close(et_persisted_value *self); /* NULL allowed */
@@ -104,8 +104,8 @@ ET_API int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_
 ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, double *out,
                               et_error *error);
 ET_API double et_new_best_value(const et_new_best *self);
-/* commit as a condition, as in Orbit: before the actions, so a best whose export fails or stops is
- * not exported again. new_best: the et_new_best. Only rank 0 writes the file. */
+/* A condition that commits, as in Orbit, before the actions: a best model whose export fails or
+ * stops is not exported again. new_best: the et_new_best. Only rank 0 writes the file. */
 ET_API int et_new_best_holds(void *new_best, const et_action_context *now, bool *holds,
                              et_error *error);
 
@@ -192,8 +192,8 @@ ET_API void et_checkpoint_export_init(et_checkpoint_export *self, const char *na
                                       const et_value *settings);
 
 /* Waits for an export with a number above `after`. *id: the lowest such number, so no export is
- * skipped; -1: none within `seconds`. *path: its path, borrowed until the next call of this
- * function or of next_name, NULL: none; path may be NULL. Another process may write the exports. */
+ * skipped; -1: none within `seconds`. *path (NULL allowed): its path, borrowed until the next call
+ * of this function or of next_name; NULL: none. Another process may write the exports. */
 ET_API int et_exports_wait(et_exports *self, int64_t after, double seconds, int64_t *id,
                            const char **path, et_error *error);
 

@@ -51,8 +51,8 @@ ET_API void et_record_reader_close(et_record_reader *reader); /* NULL allowed */
 
 /* ---- samples ---- */
 
-/* Model Garden's input pipeline works in stages. Here the same is done by sample numbers, exactly
- * and once:
+/* Model Garden's input pipeline works in stages. Etude does the same work by sample numbers,
+ * exactly and once:
  * - decoding and parsing by the declared fields;
  * - sampling and filtering with et_filter_open (flows.h);
  * - several inputs with et_mix_open;

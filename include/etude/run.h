@@ -43,7 +43,7 @@ typedef struct et_observer {
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 
-/* What the run does if saving a checkpoint fails twice in a row. */
+/* Policies for a checkpoint whose save fails twice in a row. */
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {

@@ -33,9 +33,9 @@
 #include <etude/error.h>
 
 /* One call of the function of logits. Row sequence * size + place is a place in the beam of a
- * sequence. All rows have the same number of tokens. Rows without a hypothesis have valid tokens,
- * and their logits are not read: all but the first of a beam in the first call, and those of
- * finished sequences. */
+ * sequence. All rows have the same number of tokens. Some rows have no hypothesis: in the first
+ * call all rows of a beam except its first, later all rows of finished sequences. Tokens of these
+ * rows are valid ids, and their logits are not read. */
 typedef struct et_sequence_step {
     int64_t rows;          /* sequences * size */
     int64_t position;      /* of the next token; 0: only the initial token is there */
@@ -67,7 +67,7 @@ typedef struct et_sequence_options {
     int first_count;
     bool sampling;      /* draw each token by its probability */
     int64_t top_k;      /* sample from this many most likely tokens; 0: all */
-    double top_p;       /* of those, from the fewest that reach this probability, up to 1; 0: all */
+    double top_p;       /* then from the fewest that reach this probability, up to 1; 0: all */
     double temperature; /* log-probabilities are first divided by this number; 0: 1 */
     double noise;       /* Gumbel noise times this number is added to logits; 0: none */
     uint64_t seed;      /* of samples and noise */
@@ -92,8 +92,8 @@ ET_API int et_sequence_search_run(et_sequence_search **out, const int32_t *initi
                                   const et_sequence_options *options, et_sequence_logits_fn *logits,
                                   void *payload, et_error *error);
 
-/* Number of results of a sequence, at most as many as wanted, and one of them, best first; borrowed
- * until free. No such sequence or result: 0, and a result without ids. */
+/* Number of results of a sequence, at most as many as requested; one result by rank, best first,
+ * borrowed until free. If the sequence or result does not exist: 0, and a result without ids. */
 ET_API int et_sequence_search_count(const et_sequence_search *search, int64_t sequence);
 ET_API et_sequence et_sequence_search_result(const et_sequence_search *search, int64_t sequence,
                                              int rank);

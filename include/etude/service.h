@@ -25,9 +25,9 @@
  *
  * This class answers POST /classify. Three threads call a class at the same time: one calls open,
  * answer and close; one calls read and answers paths with a body; one calls describe and count and
- * answers other paths, and must never wait. Only one of them has a request at a time. The answer to
- * a request must not depend on the other requests of the call, nor on whether one of them ends
- * early (et_service_ended). */
+ * answers other paths, and must never wait. A request is in one thread at a time. The answer to a
+ * request must not depend on the other requests of the call, also if one of these ends early
+ * (et_service_ended). */
 #ifndef ETUDE_SERVICE_H
 #define ETUDE_SERVICE_H
 
@@ -51,7 +51,7 @@ typedef struct et_service_options {
                           NULL: none. Only for classes with `terms` */
     /* How a class is chosen from its probabilities, as for `predict`; only for classes with
      * `decides`. */
-    double threshold;         /* of the positive one of two classes; 0: none */
+    double threshold;         /* least probability of a positive prediction; 0: none */
     const char *const *costs; /* [cost_count] "CLASS:PREDICTION=COST" */
     size_t cost_count;
     /* Runs or exports of more models; only for classes with `ensembles`. Models of the same
@@ -95,7 +95,7 @@ typedef struct et_service_path {
     const char *path; /* "/languages"; NULL ends a list */
     bool asks;        /* only POST, with a body; false: GET or POST, and a body is ignored */
     bool open;        /* no token is required */
-    /* Writes the answer. Errors as those of read. */
+    /* Writes the answer. Fails like read. */
     int (*answer)(et_service *self, et_service_request *request, et_error *error);
 } et_service_path;
 
@@ -144,8 +144,8 @@ ET_API void et_service_answer(et_service_request *request, const char *bytes, si
  * stays true. */
 ET_API bool et_service_ended(const et_service_request *request);
 
-/* Reads the number named key of a request's JSON, from least to most. No such key: otherwise.
- * ET_EDATA: not such a number. */
+/* Reads the number named key of a request's JSON, from least to most. *out is `otherwise` if the
+ * key is missing. ET_EDATA: not such a number. */
 ET_API int et_service_number(const et_service_request *request, const char *key, int64_t least,
                              int64_t most, int64_t otherwise, int64_t *out, et_error *error);
 /* Checks the keys of a request's JSON against keys, ended by NULL. ET_EDATA: an unknown key; the

@@ -64,8 +64,8 @@ ET_API int et_settings_override(et_settings *settings, const char *text, et_erro
 /* The same from a file: YAML, or JSON if its name ends in .json. */
 ET_API int et_settings_read_file(et_settings *settings, const char *path, et_error *error);
 
-/* The same from a dict, such as one of et_settings_dict. name: of the dict, at the beginning of
- * messages; NULL: none. */
+/* The same from a dict, such as the result of et_settings_dict. name: name of the dict, with which
+ * messages begin; NULL: none. */
 ET_API int et_settings_read(et_settings *settings, const et_value *dict, const char *name,
                             et_error *error);
 

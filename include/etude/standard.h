@@ -46,8 +46,8 @@ struct et_source_tree {
 
 typedef struct et_source_tree_cursor et_source_tree_cursor;
 
-/* No more data. Not an error, and never shown. A step must return it unchanged; the step then does
- * not count. */
+/* Status: no more data. This is not an error, and users never see it. A step must return the status
+ * unchanged; the step then does not count. */
 #define ET_CURSOR_ENDED (-1)
 
 /* Returns the next batch of the source at a path of names, "pairs/source"; NULL: the data set is

@@ -40,7 +40,8 @@ typedef struct et_moments {
 } et_moments;
 
 ET_API int et_statistics_new(et_statistics **out, et_error *error); /* of numbers */
-/* Of arrays of this shape, 1,100 bytes an element. ET_ECONFIG: the shape is invalid or empty. */
+/* Statistics of arrays of this shape, with 1,100 bytes per element. ET_ECONFIG: the shape is
+ * invalid or empty. */
 ET_API int et_statistics_new_array(et_statistics **out, et_shape shape, et_error *error);
 ET_API void et_statistics_free(et_statistics *statistics); /* NULL allowed */
 ET_API void et_statistics_reset(et_statistics *statistics);
@@ -49,9 +50,9 @@ ET_API void et_statistics_reset(et_statistics *statistics);
 ET_API void et_statistics_collect(et_statistics *statistics, double value, double weight);
 ET_API void et_statistics_collect_all(et_statistics *statistics, const double *values,
                                       const double *weights, size_t count);
-/* Adds a batch of values: shape is the batch's shape and then that of a value; none if a size is 0.
- * Weights broadcast to the batch's shape as in NumPy; NULL or none: 1 each. ET_EDATA: the shape
- * does not end with that of a value, or the weights do not broadcast; nothing is added. */
+/* Adds a batch of values: shape is the batch's shape followed by the shape of a value; a size 0: no
+ * values. Weights broadcast to the batch's shape as in NumPy; NULL or none: 1 each. ET_EDATA: shape
+ * does not end with the shape of a value, or the weights do not broadcast; nothing is added. */
 ET_API int et_statistics_collect_array(et_statistics *statistics, const double *values,
                                        et_shape shape, const double *weights,
                                        et_shape weights_shape, et_error *error);
@@ -59,7 +60,7 @@ ET_API int et_statistics_collect_array(et_statistics *statistics, const double *
 ET_API et_shape et_statistics_shape(const et_statistics *statistics);  /* of a value */
 ET_API int64_t et_statistics_counter(const et_statistics *statistics); /* values collected */
 ET_API double et_statistics_weight_sum(const et_statistics *statistics);
-/* Of an element, row-major from 0; an element that does not exist: NaN. */
+/* Moments of an element, row-major from 0; NaN if the element does not exist. */
 ET_API et_moments et_statistics_moments(const et_statistics *statistics, int64_t element);
 /* The moments of element 0. */
 ET_API double et_statistics_mean(const et_statistics *statistics);

@@ -1,8 +1,8 @@
 /* Collectors of summaries (as TFSnippet's SummaryCollector): parts of a program add serialised
- * summaries (<etude/summary_message.h>) and histograms without knowing who collects them. A stack
- * has the collectors; its top collects. At the bottom is a collector of the stack's own, which also
- * adds to the collection ET_SUMMARIES. A collection is a list of summaries with a name; a stack has
- * those of a program, as a TensorFlow graph has.
+ * summaries (<etude/summary_message.h>) and histograms without knowing who collects them.
+ * Collectors are on a stack; the top one collects. The stack's own collector, at the bottom, also
+ * adds to the collection ET_SUMMARIES. A collection is a named list of summaries. The stack has the
+ * collections of a program, as a TensorFlow graph has.
  *
  *     et_summary_stack *stack;
  *     et_summary_collector *collector;
@@ -40,8 +40,8 @@ typedef struct et_summary_stack et_summary_stack;
 typedef struct et_summary_collector et_summary_collector;
 
 typedef struct et_summary_collector_options {
-    et_strings collections;     /* that summaries are added to if add names none; copied */
-    bool no_add_to_collections; /* adds to no collection, whatever is named */
+    et_strings collections;     /* collections for summaries whose add names none; copied */
+    bool no_add_to_collections; /* adds to no collection, even to named ones */
 } et_summary_collector_options;
 
 /* Whether layers of the program add histograms of their weights by themselves, while a collector is
@@ -69,8 +69,8 @@ ET_API int et_summary_stack_pop(et_summary_stack *stack, et_error *error);
 ET_API et_summary_collector *et_summary_stack_top(et_summary_stack *stack);
 ET_API bool et_summary_stack_auto_histogram(const et_summary_stack *stack); /* at first false */
 
-/* Adds a serialised summary. collections: also to these; NULL: to the collector's; none: to none.
- * ET_EUSAGE: there are no bytes, or a collection has no name. */
+/* Adds a serialised summary. collections: collections that also get the summary; NULL: those of the
+ * collector's options; empty: none. ET_EUSAGE: there are no bytes, or a collection has no name. */
 ET_API int et_summary_collector_add(et_summary_collector *collector, const void *bytes,
                                     size_t length, const et_strings *collections, et_error *error);
 /* Adds the histogram of a float32, bfloat16 or int32 tensor with this name as tag. strip_scope: the

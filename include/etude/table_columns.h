@@ -67,8 +67,8 @@ typedef struct et_own_columns_class {
     const char *name;
     bool examples; /* instances are serialized tf.Examples; otherwise rows of CSV, with a header or
                       without, as et_table_set_parse_instances reads them */
-    /* Adds all rows of one pass, in order, by et_instances_add. Called for each read: what is read
-     * shuffles and repeats these rows. NULL: the source cannot be read. */
+    /* Adds all rows of one pass, in order, by et_instances_add. Called for each read; shuffling and
+     * repeating are done afterwards. NULL: the source cannot be read. */
     int (*read_instances)(et_own_columns *self, et_instances *to, et_error *error);
     void (*close)(et_own_columns *self); /* with the source; NULL: nothing */
 } et_own_columns_class;

@@ -51,9 +51,9 @@ typedef struct et_table_set_member {
     et_table_columns *source;
 } et_table_set_member;
 
-/* Of sources of any kinds, or of none. Owns the sources on success. ET_ECONFIG: a name twice, a
- * source of another data set, one of the three given twice, no schema, or a contradiction between
- * the three. */
+/* Opens a data set of sources of any kinds, or of no source. The data set owns the sources on
+ * success. ET_ECONFIG: a name twice, a source of another data set, schema, metadata or features
+ * given twice, no schema, or contradictions between these three. */
 ET_API int et_table_set_open(et_table_set **out, const et_table_set_member *members, int count,
                              const et_table_set_options *options, et_error *error);
 ET_API void et_table_set_close(et_table_set *dataset); /* NULL allowed */
@@ -97,7 +97,7 @@ ET_API int et_table_set_count(const et_table_set *dataset); /* of sources */
 /* By position, from 0, and by name. Borrowed; NULL: no such source. */
 ET_API et_table_columns *et_table_set_at(const et_table_set *dataset, int position);
 ET_API et_table_columns *et_table_set_columns(const et_table_set *dataset, const char *name);
-/* Borrowed. Features: if none were given, the ones that the data set made. */
+/* Borrowed. If no features were given, the data set has made them. */
 ET_API const et_schema *et_table_set_schema(const et_table_set *dataset);
 ET_API const et_metadata *et_table_set_metadata(const et_table_set *dataset);
 ET_API const et_feature_set *et_table_set_features(const et_table_set *dataset);

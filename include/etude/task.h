@@ -35,8 +35,8 @@ typedef struct et_nodes {
     et_node *node[ET_NODES_MAX];
 } et_nodes;
 
-/* put: poisons the node's graph if there are ET_NODES_MAX nodes. get: NULL: no such name. need:
- * poison if there is no such name; et_pass_open then lists the names. */
+/* put: more than ET_NODES_MAX nodes poison the graph. get: NULL if the name does not exist. need:
+ * then returns poison, and et_pass_open lists the names. */
 ET_API void et_nodes_put(et_nodes *nodes, const char *name, et_node *node);
 ET_API et_node *et_nodes_get(const et_nodes *nodes, const char *name);
 ET_API et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name);
@@ -95,8 +95,8 @@ typedef struct et_task_class {
     /* Defines metrics besides the model's measures, logged by their names. Called for validation,
      * training and the current step, so it must not keep `metrics`. Default: none. */
     int (*build_metrics)(et_task *self, bool training, et_metrics *metrics, et_error *error);
-    /* Asked before each step. *again: the model has changed, and the trainer builds the training
-     * graph again; from then on updates change only *updates (borrowed; NULL: all). Optional. */
+    /* Called before each step. *again: the model has changed, so the trainer builds the training
+     * graph again; then updates change only *updates (borrowed; NULL: all). Optional. */
     int (*remake)(et_task *self, bool *again, const et_group **updates, et_error *error);
     int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error);
@@ -135,14 +135,14 @@ typedef struct et_task_class {
     /* Computes results from the state after the last step, unless it is empty. Default: nothing. */
     int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
                                   int64_t global_step, et_value *results, et_error *error);
-    /* Ranks share the batches of a validation (<etude/comm.h>). Returns the task's array `number`,
-     * from 0 (false: none), of data that it keeps besides metrics and logs: zero when a set begins,
-     * filled by process_metrics or validation_step, complete on all ranks when each calls validate.
-     * If kept is NULL and the task overrides one of these methods, inference_step or
-     * process_compiled_metrics, rank 0 validates alone. */
+    /* Ranks share the batches of a validation (<etude/comm.h>). Returns array `number`, from 0
+     * (false: none), of data that the task keeps in addition to metrics and logs. It is zero when a
+     * set begins, filled by process_metrics or validation_step, and complete on all ranks when
+     * validate is called. If kept is NULL and the task overrides one of these methods,
+     * inference_step or process_compiled_metrics, rank 0 validates alone. */
     bool (*kept)(et_task *self, int number, et_kept_rows *rows);
-    /* Lines that name plainly bad results of the last (or best) validation, each with what to try;
-     * "": none. The task's until its next call. Optional. */
+    /* Lines about plainly bad results of the last (or best) validation, each with a remedy; "":
+     * none. Valid until the next call. Optional. */
     const char *(*verdict)(et_task *self, bool best);
     /* internal, for a task made of other tasks: opens the trainer of these. NULL. */
     int (*open_multitask)(et_task *self, const struct et_multitask_request *request,

@@ -21,9 +21,10 @@
  *                           "task.train_data.source_path=own.en,"
  *                           "task.train_data.target_path=own.de", &context, &error)) ...
  *
- * What the controller saves is a run, with the bytes that `etude train` gives with the same
- * settings: et_translator_open, `etude translate` and `etude evaluate` read it, and opening it
- * again resumes. Settings that may not change in a run are refused with another value. One thread.
+ * The controller saves a run with the same bytes as `etude train` with the same settings.
+ * et_translator_open, `etude translate` and `etude evaluate` read the run, and opening the run
+ * again resumes it. Settings that may not change in a run are refused if their value changed. One
+ * thread.
  */
 #ifndef ETUDE_TASK_OPEN_H
 #define ETUDE_TASK_OPEN_H
@@ -32,23 +33,23 @@
 #include <etude/experiment.h>
 #include <etude/task_trainer.h>
 
-/* experiment: one of the kind's rows, such as those that `etude list` prints; NULL: the first.
- * settings: changes to them, as after --set of the command: "task.train_data.limit=1000", or YAML
- * as in a file; NULL: none. context: model_dir (made if missing; gets params.yaml), params (empty)
- * and device are required; members that settings have are ignored: seed, bfloat16, prefetch,
- * data_shards, validation_interval, best_metric, identity. The struct is copied; the objects that
- * it points to must outlive the task. With context->comm all ranks make the call. In a new run, an
- * experiment with a recipe (translation/auto) chooses settings by the data and the length of the
- * run, which it also chooses if you do not set it. ET_ECONFIG: a wrong setting; a directory with
- * another run. */
+/* experiment: name of one of the kind's experiments (`etude list` prints such names); NULL: the
+ * first. settings: changes to its settings, as after --set of the command:
+ * "task.train_data.limit=1000", or YAML as in a file; NULL: none. context: model_dir (made if
+ * missing; gets params.yaml), params (empty) and device are required; members that are also
+ * settings are ignored: seed, bfloat16, prefetch, data_shards, validation_interval, best_metric,
+ * identity. The struct is copied; the objects that it points to must outlive the task. With
+ * context->comm all ranks make the call. In a new run, the recipe of an experiment
+ * (translation/auto) chooses settings by the data and the length of the run, and also the length if
+ * you do not set it. ET_ECONFIG: a wrong setting; a directory with another run. */
 ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                         const char *settings, const et_task_context *context, et_error *error);
 
-/* Fine-tuning: the same with the weights of another run (its best checkpoint) or of a file, and the
- * files that belong to them, as --init of the command. experiment NULL: with the settings of that
- * run; if it is finished, the kind's recipe of fine-tuning chooses the rest. init NULL: as
- * et_task_open. ET_ENOTFOUND: init does not exist, or has no checkpoint. ET_ECONFIG: init is of
- * another kind. ET_EUSAGE: init is a file of weights, and experiment is NULL. */
+/* Fine-tuning, as --init of the command: the same with the weights of init, a run (its best
+ * checkpoint) or a file, and the files that belong to the weights. experiment NULL: the settings of
+ * the run init; if that run is finished, the kind's recipe of fine-tuning replaces some of them.
+ * init NULL: as et_task_open. ET_ENOTFOUND: init does not exist, or has no checkpoint. ET_ECONFIG:
+ * init is of another kind. ET_EUSAGE: init is a file of weights, and experiment is NULL. */
 ET_API int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
                              const char *experiment, const char *settings,
                              const et_task_context *context, et_error *error);

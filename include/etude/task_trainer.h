@@ -29,7 +29,7 @@ enum { ET_TRAIN_AND_EVALUATE, ET_TRAIN_ONLY, ET_EVALUATE_ONLY };
 
 #define ET_LOSS_SCALE_DYNAMIC (-1) /* starts at 2^15; doubles after 2000 finite updates */
 
-/* Parts that the program gives; members NULL: the task's own, or none. */
+/* Parts that the program gives. A member NULL: the part of the task, or none. */
 typedef struct et_task_trainer_given {
     /* Replace the task's data; the trainer closes them. */
     et_source *train_dataset, *validation_dataset;
@@ -134,8 +134,8 @@ ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps,
  * ET_EUSAGE before it and after eval_end. They do not use other ranks: a rank that calls them
  * evaluates all batches. */
 ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
-/* Reads the batch of the next step; if not called, eval_step reads it. extra (NULL: not wanted):
- * values that do not go through the model. *inputs NULL: the end. */
+/* Reads the batch of the next step; without this call, eval_step reads the batch. extra (NULL: not
+ * wanted): values that do not go through the model. *inputs NULL: no batch is left. */
 ET_API int et_task_trainer_next_eval_inputs(et_task_trainer *trainer, et_source *iterator,
                                             et_batch **inputs, et_value *extra, et_error *error);
 /* One batch: next_eval_inputs, et_task_validation_step. step_outputs (NULL: not wanted) gets the

@@ -1,8 +1,8 @@
-/* Trainers and evaluators, for drivers. A trainer is a class with a method `step`, which decides
- * what a step is: one network and one optimizer (et_task_trainer_open, task.h), or several. A
- * driver (controller.h) calls step until an action is due, then logs, evaluates, saves. A trainer
- * never knows its driver. These are Orbit's AbstractTrainer and AbstractEvaluator; standard.h has
- * them with hooks and data sets.
+/* Trainers and evaluators, for drivers. A trainer is a class whose method `step` makes one step, of
+ * one network and optimizer (et_task_trainer_open, task.h) or of several. A driver (controller.h)
+ * calls step until an action is due, then logs, evaluates, saves. A trainer never knows its driver.
+ * These are Orbit's AbstractTrainer and AbstractEvaluator; standard.h has them with hooks and data
+ * sets.
  *
  *     typedef struct gan { et_trainer trainer; ... } gan;          the first member
  *     static int gan_step(et_trainer *self, et_error *error) { gan *g = (gan *)self; ... }
@@ -57,9 +57,9 @@ typedef struct et_trainer_class {
     /* A step has failed with ET_EDIVERGED, and the run goes back to its last checkpoint: stores
      * data for retry in memory. */
     int (*diverged)(et_trainer *self, et_value *memory, et_error *error);
-    /* The state is now that of the checkpoint. The trainer must change something, or the failure
-     * repeats; trial counts from 1. Also called when a run resumes that was killed later. memory
-     * NULL: the run has saved a checkpoint since then. */
+    /* Called after the state was restored from the checkpoint. The trainer must change something,
+     * or the failure repeats; trial counts from 1. Also called when a run that was killed after a
+     * retry resumes. memory NULL: the run has saved a checkpoint since then. */
     int (*retry)(et_trainer *self, int64_t trial, const et_value *memory, et_error *error);
     /* An own inner loop, instead of loop_begin, step and loop_end: makes num_steps steps, adds
      * exactly num_steps to self->step, and fills logs, which may be nested. Requests to stop or
@@ -126,8 +126,8 @@ struct et_evaluator {
 };
 
 /* Runs an evaluation: begin, steps until the data end or limit steps are done (0 or -1: no limit),
- * end. If the data end before the limit, a warning says so. stops (NULL: never) is asked between
- * steps: true gives ET_EINTERRUPTED. ET_ECONFIG: a limit below -1. */
+ * end. If the data end before the limit, a warning says so. stops (NULL: never) is called between
+ * steps; true gives ET_EINTERRUPTED. ET_ECONFIG: a limit below -1. */
 ET_API int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit,
                        bool (*stops)(void *payload), void *payload, et_value *logs,
                        et_error *error);

@@ -47,10 +47,10 @@ typedef struct et_translator_options {
         *decoding;         /* sampling, several results and more (hypotheses.h);
                               NULL: beam search for the best one */
     int sentences;         /* sentences that each thread decodes together; 0: 32 */
-    const char *precision; /* "float32", "bfloat16", "int8"; NULL: the run's, or that of a bfloat16
-                              or int8 export. int8: products use weights and activations as bytes,
-                              with a scale for each column and row and without calibration; the rest
-                              is float32. Faster, with nearly the same translations */
+    const char *precision; /* "float32", "bfloat16", "int8"; NULL: the precision of the run, or of a
+                              bfloat16 or int8 export. int8: products use weights and activations as
+                              bytes, with a scale for each column and row and without calibration;
+                              the rest is float32. Faster, with nearly the same translations */
     const char *tag;       /* a token of the source vocabulary in front of each line, such as
                               ">>fra<<" for the target language of a multilingual model. Lines that
                               begin with a language tag stay as they are. Excludes alignments.
@@ -78,10 +78,10 @@ typedef struct et_translator_options {
 #define ET_TRANSLATOR_SENTENCES_MAX 65536
 
 /* An ensemble averages the probabilities that its models give to the next token, in each step of
- * the search. The models may differ in everything but the target vocabulary, which must give a
- * number the same token in all of them. Settings of the search, checkpoint, step and alignments are
- * those of the model that is opened, not of others; a token that one model never generates, none
- * does. A translator that shares weights has the same others. An ensemble cannot be exported.
+ * the search. The models may differ, except that a target token must have the same number in all of
+ * them. The opened model decides the settings of the search, checkpoint, step and alignments, not
+ * the models in `others`. If one model never generates a token, the ensemble does not either. A
+ * translator that shares weights has the same `others`. An ensemble cannot be exported.
  *
  * model_dir: a run of `etude train`, an export (a directory or one file), or the folder or archive
  * of a published model that `etude import` reads; nothing is written there. With `shares` it must
