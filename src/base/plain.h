@@ -19,8 +19,8 @@
 typedef void et_plain_fn(void *payload, const char *bytes, size_t length);
 void et_plain_walk(const char *text, size_t length, bool lines, et_plain_fn *fn, void *payload);
 
-/* The same on one line without any memory, also in a handler of a signal, cut before the first
- * character that has no room; to is terminated, size > 0. to may not overlap with text. */
+/* The same on one line, without allocation, also in a signal handler. The result is cut before the
+ * first character that has no room, and is terminated; size > 0. `to` may not overlap with text. */
 void et_plain_copy(char *to, size_t size, const char *text);
 
 #endif

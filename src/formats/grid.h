@@ -20,7 +20,7 @@
 
 #include "base/text/strbuf.h"
 
-/* What `most` usually is. */
+/* The usual value of `most`. */
 #define ET_GRID_CELL_MAX 40
 
 typedef struct et_grid {
@@ -50,7 +50,7 @@ void et_grid_addf(et_grid *grid, const char *format, ...) __attribute__((format(
 /* The next cell from a text, which is released; a failure of the text is the table's. */
 void et_grid_take(et_grid *grid, et_strbuf *text);
 
-/* As many cells as there are columns. */
+/* cells: one for each column. */
 void et_grid_add_row(et_grid *grid, const char *const *cells);
 
 /* In all that follows, rows are whole. */
@@ -58,13 +58,13 @@ void et_grid_add_row(et_grid *grid, const char *const *cells);
 /* Width of the longest line of TEXT, without its width and with all columns. */
 size_t et_grid_width(const et_grid *grid);
 
-/* The number of first columns that fit into lines of that width; at least one. */
+/* The number of columns, from the first, that fit into lines of this width; at least one. */
 size_t et_grid_fitting(const et_grid *grid, size_t width);
 
 /* Appends the table, each row ending in a newline. */
 void et_grid_append(const et_grid *grid, et_grid_form form, et_strbuf *out);
 
-/* The same into a file, whose own failures stay with it. */
+/* The same into a file; errors of the file stay in the FILE. */
 int et_grid_print(const et_grid *grid, FILE *to, et_grid_form form, et_error *error);
 
 void et_grid_release(et_grid *grid);

@@ -1,9 +1,9 @@
 /* Paired bootstrap resampling (Koehn 2004, "Statistical significance tests for machine translation
- * evaluation", https://aclanthology.org/W04-3250): whether outputs for the same sources differ by
- * more than the choice of the sources explains. Each resample draws as many lines as there are,
- * with replacement, the same for all outputs, and computes the score of each. Draws and formulas
- * are sacrebleu's, with double precision (sacrebleu has float32 sums; scores agree in five digits
- * at least).
+ * evaluation", https://aclanthology.org/W04-3250): tests whether outputs for the same sources
+ * differ more than the choice of the sources explains. A resample draws lines with replacement, as
+ * many as there are, the same for all outputs, and computes the score of each output. Draws and
+ * formulas are sacrebleu's, with double precision (sacrebleu has float32 sums; scores agree in five
+ * digits at least).
  *
  *     et_bootstrap bootstrap = { .samples = 1000, .seed = 12345 };
  *     et_bootstrap_result results[2];
@@ -18,9 +18,9 @@ typedef struct et_bootstrap {
     uint64_t seed;
 } et_bootstrap;
 
-/* The result for one output. interval: half the width of the interval with 95 % of the resamples'
- * scores. p_value: the probability that two equally good outputs differ as much as this output and
- * the first one. It is 1 for the first output, and for an output with the same scores in all
+/* The result for one output. interval: half the width of the interval that has 95 % of the
+ * resamples' scores. p_value: the probability that two equally good outputs differ as much as this
+ * output and the first. It is 1 for the first output, and for an output with the same scores in all
  * resamples (sacrebleu: 1 / (samples + 1)). */
 typedef struct et_bootstrap_result {
     et_score_result real;
@@ -43,8 +43,8 @@ int et_bootstrap_run(const et_bootstrap *bootstrap, const et_score *score,
  * are made by multiplication and rejection (Lemire 2019, "Fast random integer generation in an
  * interval").
  *
- * Everywhere else in Etude a random number is a function of what it is for. Here draws are one
- * sequence, and a resample has an own state. */
+ * In the rest of Etude a random number is a function of its use. Here draws are one sequence, and a
+ * resample has its own state. */
 typedef struct et_resample {
     uint64_t state[2], increment[2]; /* of 128 bits each, the lower 64 first */
     bool has_half;                   /* the upper half of a number is left for the next draw */

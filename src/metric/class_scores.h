@@ -1,6 +1,7 @@
 /* The common part of scores of classes and of numbers. */
 
-/* What scores of classes leave out: a line for each class, the ROC curve, the calibration curve.
+/* Details that scores of classes leave out: numbers for each class, the ROC curve, the calibration
+ * curve.
  *
  *     et_class_line lines[2];
  *     et_class_lines(lines, confusion, 2);              of et_class_scores_compute
@@ -43,10 +44,10 @@ int et_class_scores_log(const et_class_scores *scores, const char *prefix, et_va
 int et_value_scores_log(const et_value_scores *scores, const char *prefix, et_value *dict,
                         et_error *error);
 
-/* Of calibration, if the predictions name no number. */
+/* Default number of bins of a calibration curve. */
 #define ET_CALIBRATION_BINS 15
 
-/* Of one class. A number whose divisor is 0 is 0. */
+/* Numbers of one class. A number with divisor 0 is 0. */
 typedef struct et_class_line {
     double precision, recall, f1;
     double support; /* weight of the rows of the class */
@@ -65,14 +66,14 @@ typedef struct et_class_curve {
 int et_roc_curve(et_class_curve *curve, const et_class_predictions *predictions, int64_t class,
                  et_error *error);
 
-/* The class whose probability the calibration is of: of two classes the positive one; -1: that with
- * the largest probability of each row. */
+/* The class whose probability is calibrated: the positive one of two classes; -1: in each row the
+ * class with the largest probability. */
 static inline int64_t et_calibrated_class(const et_class_predictions *predictions)
 {
     return predictions->classes == 2 ? !predictions->first : -1;
 }
-/* A point for each bin that has rows: x is the mean probability, y the fraction of rows for which
- * it was right. class -1: of the class with the largest probability of each row. */
+/* A point for each bin with rows: x is the mean probability, y the fraction of rows that have the
+ * class. class -1: in each row the class with the largest probability. */
 int et_calibration_curve(et_class_curve *curve, const et_class_predictions *predictions,
                          int64_t class, et_error *error);
 

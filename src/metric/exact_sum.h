@@ -7,8 +7,8 @@
  *     et_exact_sum_add(&sum, -1e300);
  *     et_exact_sum_value(&sum) == 1
  *
- * Method: a fixed-point number that covers the range of a double, in digits of 32 bits stored in
- * 64, so that carries wait (Neal 2015, "Fast exact summation using small and large
+ * Method: a fixed-point number that covers the range of a double. Its digits of 32 bits are stored
+ * in 64 bits, so carries can be added later (Neal 2015, "Fast exact summation using small and large
  * superaccumulators", arXiv:1505.05571). While a sum fits into a double without rounding, it is a
  * double next to the digits; counts and sums of float32 rarely need more. Infinities and NaN are
  * kept separately: a NaN, or infinities of both signs, make NaN. The value has no pointers: copy,

@@ -31,7 +31,7 @@ struct et_metric_class {
 /* How many metrics a set has; places are below it. */
 size_t et_metrics_count(const et_metrics *metrics);
 
-/* The first name that both have; NULL: none. */
+/* The first common name; NULL: none. */
 const char *et_metrics_common(const et_metrics *metrics, const et_metrics *others);
 
 /* The name of the first metric that cannot count a sample; NULL: all can. */

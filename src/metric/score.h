@@ -40,9 +40,8 @@ bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end);
 const char *et_bleu_tokens_name(et_bleu_tokens tokens);
 
 /* Counts the n-grams that two sequences share, exactly and in linear time. A sequence is an array
- * of codes: characters, or words numbered by et_words. An n-gram is identified by the slot of its
- * first n - 1 codes in the table of that order and by its last code, so two n-grams of any length
- * are compared as two integers.
+ * of codes: characters, or words numbered by et_words. Two integers identify an n-gram of any
+ * length: its last code, and the slot of its first n - 1 codes in the table of order n - 1.
  *
  * Both tables keep their memory between pairs; a stamp distinguishes this pair's entries from older
  * ones, so nothing is cleared. */

@@ -1,6 +1,6 @@
 /* Fields, for the library, beyond <etude/fields.h>: origins, the nearest name, and the settings
- * that a user has given. Of these, a setting without effect is refused: one of an optimizer, a
- * schedule or a model that is not chosen.
+ * that a user has given. A given setting without effect is refused, such as a setting of an
+ * optimizer that is not chosen.
  *
  *     et_fields_given given = { .arena = &arena };             named by an et_fields_origin
  *     et_fields_given_settle(&given, table, options);          after each file
@@ -38,7 +38,7 @@ int et_fields_read_from(const et_fields_origin *from, const et_fields *table, vo
 int et_fields_set_from(const et_fields_origin *from, const et_fields *table, void *options,
                        const char *path, const et_value *value, const char *text, et_error *error);
 
-/* The row named by the first length bytes of name, which need not end there; NULL: none. */
+/* The row whose name is the first length bytes of name; NULL: none. */
 const et_field *et_fields_find(const et_fields *table, const char *name, size_t length);
 
 /* A copy of a table in arena with another nested table in a row of this name; the table itself if
@@ -46,8 +46,8 @@ const et_field *et_fields_find(const et_fields *table, const char *name, size_t 
 const et_fields *et_fields_with(const et_fields *table, const char *name, const et_fields *nested,
                                 et_arena *arena);
 
-/* Whether a row counts among the rows of its table: it has a meaning, and it is not an unselected
- * group. echo: of the table's struct. */
+/* Whether a row of a table has an effect: its setting has a meaning, and the row is not an
+ * unselected group. echo: the values of the table's struct. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo);
 
 /* Whether the first length bytes of word are name, treating - and _ as equal. name NULL: no. */
@@ -92,7 +92,7 @@ static inline void *et_field_member(const et_field *field, void *options)
 }
 
 /* Stores value in the member. typed: value is a word of a command line; its numbers must be
- * decimal, and integers digits alone. where: the beginning of messages ("file:3: a.b"). */
+ * decimal, and integers digits alone. where: text with which messages begin ("file:3: a.b"). */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   bool typed, const char *where, et_error *error);
 
@@ -125,27 +125,27 @@ const char *et_field_type(const et_field *field);
 void et_field_default(const et_field *field, et_strbuf *out);
 
 /* The settings that a user has given, one by one. A later source may choose another branch than an
- * earlier file. So settle forgets the settings that had an effect until then, and those that the
- * same file turns off. */
+ * earlier file. So after each file, settle forgets settings that had an effect, and settings that
+ * this file itself turns off. */
 typedef struct et_fields_given {
     et_arena *arena;                   /* of the entries */
     const struct et_given_item *first; /* the last setting; a copy of the struct shares it */
-    const struct et_given_item *ever;  /* the same of all, forgotten or not */
+    const struct et_given_item *ever;  /* the same with forgotten settings */
 } et_fields_given;
 
 /* Adds a setting. where: the beginning of messages about it; both texts outlive given. False: no
  * memory. */
 bool et_fields_given_add(et_fields_given *given, const char *where, const char *path);
 
-/* Forgets what counts by now. */
+/* Forgets settings that have an effect now, and settings that their own file turns off. */
 void et_fields_given_settle(et_fields_given *given, const et_fields *table, const void *options);
 
-/* Whether all settings that are left count. ET_ECONFIG names the first that does not, what keeps it
- * from counting and the cure. */
+/* Checks that all remaining settings have an effect. ET_ECONFIG names the first setting without
+ * effect, the reason and the cure. */
 int et_fields_given_check(const et_fields_given *given, const et_fields *table, const void *options,
                           et_error *error);
 
-/* Whether the setting at path counts: nothing shuts it out. */
+/* Whether the setting at path has an effect. */
 bool et_fields_is_open(const et_fields *table, const void *options, const char *path);
 
 /* Whether the setting at path was given, and not forgotten. */

@@ -16,8 +16,8 @@ static inline const et_fields *et_settings_table(const et_settings *settings)
 /* Parses a file as a tree in arena; the root may be of any kind. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error);
 
-/* The tree that a text of et_settings_override is or names; *name is then what messages begin with.
- * *out NULL: it is assignments. */
+/* Reads a text of et_settings_override that is a tree, or the name of a file with a tree. *name:
+ * the text with which messages begin. *out NULL: the text consists of assignments. */
 int et_settings_parse(et_value **out, const char **name, const et_settings *settings,
                       const char *text, et_error *error);
 

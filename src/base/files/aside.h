@@ -11,9 +11,9 @@
 
 #define ET_ASIDE_PREFIX "earlier-"
 
-/* Gives files of a directory, by name, a second name in a new folder there; the caller removes the
- * first ones when what replaces them is durable. Called once more after a kill it takes the same
- * folder. On a file system without hard links the files are moved. */
+/* Links files of a directory, given by name, into a new folder in this directory. The caller
+ * removes the old names when the files that replace them are durable. Called again after a kill,
+ * the function uses the same folder. On a file system without hard links the files are moved. */
 int et_aside_link(const char *directory, const char *const *names, size_t count, et_error *error);
 
 /* Moves entries of a directory, files or folders, by name. */

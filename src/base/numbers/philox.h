@@ -15,7 +15,7 @@ typedef struct et_philox_block {
 /* The bare generator: ten rounds on a counter with a key. */
 et_philox_block et_philox(const uint32_t counter[4], const uint32_t key[2]);
 
-/* Which numbers: fixed for one use in one step. */
+/* Selects random numbers: constant for one use in one step. */
 typedef struct et_random {
     uint64_t seed;
     uint64_t step;

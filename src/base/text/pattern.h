@@ -19,7 +19,7 @@ void et_patterns_free(et_patterns *patterns); /* NULL allowed */
  * is limited) counts as not found. */
 bool et_patterns_match(const et_patterns *patterns, const char *text);
 
-/* The same of one of them, by its place in the list. */
+/* The same for one pattern of the list, by index. */
 bool et_patterns_match_one(const et_patterns *patterns, size_t index, const char *text);
 
 #endif

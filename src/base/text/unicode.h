@@ -30,8 +30,8 @@ bool et_utf8_valid(const char *text, size_t length, size_t *offset);
 /* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: no mark. */
 size_t et_utf8_mark(const char *text, size_t length);
 
-/* Columns of text on a terminal: a wide character (of East Asia, an emoji) has two; a character
- * that combines with the one before it has none. */
+/* Columns of text on a terminal: a wide character (East Asian, emoji) has two; a combining
+ * character has none. */
 size_t et_utf8_columns(const char *text, size_t length);
 
 /* Bytes of the longest beginning of text that has at most this number of columns. */

@@ -12,12 +12,13 @@
 
 #include <etude/error.h>
 
-/* OpenMP's number of threads (OMP_NUM_THREADS, omp_set_num_threads), but no more than any machine
- * has: above, OpenMP gets the smaller number for the calling thread, with a warning in the log. */
+/* OpenMP's number of threads (OMP_NUM_THREADS, omp_set_num_threads), up to a limit above the size
+ * of any machine. A larger number is reduced to the limit for the calling thread, with a warning in
+ * the log. */
 int et_team_threads(void);
 
-/* The same number, or 1 in a thread after fork(), and OpenMP is set again: a bound for teams whose
- * size was chosen before the fork. */
+/* Returns threads, or 1 in a thread after fork(), and sets OpenMP to this number: a bound for teams
+ * whose size was chosen before the fork. */
 int et_team_most(int threads);
 /* The size of a team that begins now and uses no scratch by thread. */
 int et_team_now(void);

@@ -9,9 +9,9 @@
  *
  * Recording uses memory reserved at the start; nothing is allocated between begin and end. A trace
  * is open for a window of units (steps of training, steps of decoding): from the begin of the first
- * to the begin of the one after the last. It also ends when the leading track, that of the main
- * thread, is full. Spans are in order of their begin, so the record is complete up to its end: only
- * spans that began later are missing.
+ * unit to the begin of the unit after the last. The trace also ends when the main thread's track is
+ * full. Spans are in order of their begin, so the record is complete up to its end: only spans that
+ * began later are missing.
  *
  * Threads: each track is used by one thread at a time; recorded spans may be read once the trace is
  * over. */
@@ -30,9 +30,9 @@ typedef struct et_cost {
     double bytes; /* operands and results, each once */
 } et_cost;
 
-/* What spans of one sort have in common. Texts are borrowed and outlive the trace. */
+/* Constants of all spans of one kind. Texts are borrowed and outlive the trace. */
 typedef struct et_activity {
-    const char *name;   /* what people read on the span; its number is added */
+    const char *name;   /* label of the span for people; the span's number is added */
     const char *kind;   /* spans of one kind share a row of a table; NULL: a part of the span
                            around it, counted with that */
     const char *kernel; /* name of the kernel; NULL: unknown, as the next two */
@@ -57,7 +57,7 @@ struct et_track {
 /* The track of a thread that is not recorded. */
 et_track *et_track_off(void);
 
-/* Begins a span; every begin has its end, on the same thread. number is shown after the name,
+/* Begins a span; every begin needs an end on the same thread. number: shown after the name;
  * negative: none. */
 static inline void et_track_begin(et_track *track, const et_activity *activity, int64_t number)
 {

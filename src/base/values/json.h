@@ -37,7 +37,7 @@ int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most,
 typedef struct et_json_lines {
     const char *path;     /* borrowed */
     char *text;           /* owned */
-    const char *at, *end; /* what is not read yet; at the end: the torn line */
+    const char *at, *end; /* bytes not read yet; at the end: the torn line */
     int64_t number;       /* of the last line that was read, from 1 */
     et_arena arena;       /* of this line */
 } et_json_lines;

@@ -5,10 +5,10 @@
  *     if (!status)
  *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
  *
- * All ranks call the same collectives in the same order. If one rank fails, the order is kept by
- * this rule: a rank that fails calls the next et_comm_agree, whatever the others did before it. So
- * every other collective comes after an agreement on ET_OK. Code outside of this folder calls the
- * functions of together.h, which agree by themselves; that header says who else agrees.
+ * All ranks call the same collectives in the same order. This rule keeps the order if a rank fails:
+ * the failed rank goes directly to the next et_comm_agree, so every other collective comes after an
+ * agreement on ET_OK. Code outside of this folder calls the functions of together.h, which call
+ * et_comm_agree; that header lists the exceptions.
  *
  * ET_EIO from any collective: a rank is lost or silent. Nothing can be sent any more, and every
  * later call returns ET_EIO. comm NULL, or a size of 1, is a process alone: nothing is sent. Sizes
@@ -48,10 +48,11 @@ typedef struct et_comm_class {
     int (*exchange)(et_comm *self, et_comm_chunk send, et_comm_chunk receive, size_t *came,
                     et_error *error);
     bool any_thread; /* another thread than open's may call it, one thread at a time */
-    /* For comm's own thread: tells the next rank that this process lives, and reads the previous
-     * one's message. 1: a message, 0: none, -1: none will come again. NULL: not possible. */
+    /* Called by comm's thread: tells the next rank that this process lives, and reads the previous
+     * rank's message. Returns 1: a message, 0: none, -1: none will come again. NULL: not
+     * possible. */
     int (*beat)(et_comm *self);
-    void (*close)(et_comm *self); /* after a loss: without the others */
+    void (*close)(et_comm *self); /* after a loss: does not wait for other ranks */
 } et_comm_class;
 
 struct et_heartbeat;
@@ -70,17 +71,18 @@ struct et_comm {
     size_t scratch_size;
 };
 
-/* All ranks meet and continue with one status: ET_OK if all have it, else that of the lowest rank
- * with another one, with its text. flags (NULL: none) are or-ed over all ranks. An agreed failure
- * needs no second meeting: its status is returned at once until et_comm_resume. */
+/* All ranks meet and continue with one status: ET_OK if all ranks have it, else status and text of
+ * the lowest failed rank. flags (NULL: none) are or-ed over all ranks. After an agreed failure,
+ * calls return its status at once until et_comm_resume. */
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
 
-/* An agreement may also be part of a sum's messages. A rank that fails elsewhere does not know this
- * and comes to et_comm_agree, so both use the same rounds, of messages that begin with a word: */
+/* An agreement may also be part of the messages of a sum. A rank that failed earlier calls
+ * et_comm_agree instead of the sum, so both use the same rounds of messages, which begin with a
+ * word: */
 typedef struct et_comm_word {
     int status;
     unsigned flags;
-    int from; /* the lowest rank with a status that is not ET_OK: status is its */
+    int from; /* the lowest failed rank, whose status this is */
     int unused;
 } et_comm_word;
 
@@ -95,16 +97,16 @@ static inline bool et_comm_is_well(const et_comm_word *word)
 }
 
 /* One round. out [out_size] begins with room for a word; in [ET_COMM_SHORT] begins with another
- * rank's. The bytes after the word are sent while all is well. They have arrived, in_size with the
- * word, if all is well afterwards. Rounds are bit = 1, 2, 4, ... below the number of ranks; for a
- * power of two of them, each is between ranks r and r ^ bit. */
+ * rank's. While all is well, the bytes after the word are sent too. If all is well afterwards, `in`
+ * has in_size bytes with the word. Rounds are bit = 1, 2, 4, ... below the number of ranks; if this
+ * number is a power of two, round bit connects ranks r and r ^ bit. */
 int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
                       void *in, size_t in_size, et_error *error);
 
 /* After the last round: the result of et_comm_agree. */
 int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
 
-/* Whether another rank reports the failure that has ended the work: exactly one rank does. */
+/* Whether another rank reports the failure that ended the work. Exactly one rank reports it. */
 bool et_comm_reported_elsewhere(const et_comm *comm);
 
 /* After a failure that all have agreed on: the following calls are collective again. */
@@ -114,20 +116,20 @@ void et_comm_resume(et_comm *comm);
  * ranks. size 0: nothing is sent. */
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
 
-/* The same in place: blocks [ranks * size], of this rank, of the next one, and so on; only the
- * first is given. */
+/* The same in place: blocks [ranks * size] starts with this rank's block, the only input; the
+ * blocks of the following ranks come after it. */
 int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error);
 
 /* bytes of root to all others. */
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
 
-/* One exchange; a piece from or to this rank itself counts as none. */
+/* One exchange; a chunk from or to this rank itself is ignored. */
 int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, et_error *error);
 
 /* ---- how this process was started ---- */
 
-/* Whether et_ranks_start started it, or an MPI; which rank it will be once opened, as
- * far as its environment says, else 0. */
+/* Whether et_ranks_start or an MPI started this process. started_rank: its rank after opening, if
+ * the environment names it, else 0. */
 bool et_comm_by_launch(void);
 bool et_comm_by_mpi(void);
 int et_comm_started_rank(void);
@@ -140,8 +142,8 @@ int et_comm_started_rank(void);
 #define ET_RANK_NOT_STARTED      127 /* exit code if the program does not exist */
 #define ET_RANK_NOT_ALLOWED      126 /* the same if it may not be run, or is no program */
 
-/* argv: ended by NULL; argv[0] is searched in PATH. count: 1 to ET_RANKS_MAX. If one can't be
- * started, none remains. Only for a process without threads. */
+/* argv: ended by NULL; argv[0] is searched in PATH. count: 1 to ET_RANKS_MAX. If a rank cannot be
+ * started, all others are ended. Only for a process without threads. */
 int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error);
 
 #endif

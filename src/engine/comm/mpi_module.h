@@ -19,7 +19,7 @@ typedef struct et_mpi_chunk {
     size_t size;
 } et_mpi_chunk;
 
-/* Which threads may speak. */
+/* Threads that may call MPI. */
 typedef enum et_mpi_threads {
     ET_MPI_FIRST, /* only the initialising thread */
     ET_MPI_ANY,   /* any thread, one at a time */

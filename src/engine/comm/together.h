@@ -9,10 +9,11 @@
  *
  * If one rank fails while the others wait for its bytes, they wait forever. So ranks agree on one
  * status (et_comm_agree). Three rules say where:
- * - A collective that carries bytes agrees before it sends them. It takes the status of what this
- *   rank did before, so that work needs no agreement of its own.
+ * - A collective that carries bytes agrees before it sends them. It takes the status of this rank's
+ *   earlier work, which then needs no other agreement.
  * - Work ends with one status (et_together_run) if it is a public call that all ranks make, or if
- *   the caller treats some status as no failure (ET_EINTERRUPTED, ET_EDIVERGED, ET_ENOTFOUND).
+ *   the caller accepts some statuses that are not ET_OK (ET_EINTERRUPTED, ET_EDIVERGED,
+ *   ET_ENOTFOUND).
  * - Other work needs nothing: all ranks hear of a failure at the next of these calls.
  *
  * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
@@ -35,13 +36,13 @@
 
 typedef int et_together_fn(void *self, et_error *error);
 
-/* Each rank does the work; the first failure is that of all ranks. */
+/* Each rank does the work; all ranks return the first failure. */
 int et_together_run(et_comm *comm, et_together_fn *work, void *self, et_error *error);
 
-/* Rank 0 does the work before the others, which find what it has made. */
+/* Rank 0 does the work first, so the other ranks find its results. */
 int et_together_in_turn(et_comm *comm, et_together_fn *work, void *self, et_error *error);
 
-/* status: of what this rank did before; the first failure is that of all ranks. */
+/* status: the result of this rank's earlier work; all ranks return the first failure. */
 
 /* *yes becomes rank 0's; or whether any rank says yes. */
 int et_together_decide(et_comm *comm, int status, bool *yes, et_error *error);
@@ -59,8 +60,8 @@ int et_together_table(et_comm *comm, int status, const void *mine, size_t size, 
 int et_together_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
                         size_t *sizes, et_error *error);
 
-/* bytes [*size] of rank 0, whose size the others do not know. Other ranks get a copy (et_free),
- * followed by a byte 0, or NULL if there are none. */
+/* Hands out bytes [*size] of rank 0; other ranks need not know the size. Other ranks get a copy
+ * (et_free), followed by a byte 0, or NULL if there are none. */
 int et_together_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct et_arena_layout_span {
     int next;
 } et_arena_layout_span;
 
-/* The used layout in some calls: the first spans of two lists, 0: none. */
+/* The used layout in some calls: first spans of two lists; 0: empty. */
 typedef struct et_arena_layout_calls {
     int whole; /* of layout used in all of the calls, and not in all of twice as many */
     int some;  /* of layout used in some of them only */
@@ -62,8 +62,9 @@ typedef struct et_arena_layout {
 int et_arena_layout_init(et_arena_layout *layout, int calls, et_error *error);
 void et_arena_layout_release(et_arena_layout *layout);
 
-/* Takes [offset, offset + bytes) from call `from` to the end of time. With 0 bytes it is a wall: no
- * tenant of that time crosses it. Call before et_arena_layout_assign. ET_ENOMEM, or 0. */
+/* Takes [offset, offset + bytes) from call `from` to the end of time. 0 bytes make a wall at
+ * offset, which no tenant of this time crosses. Call before et_arena_layout_assign. ET_ENOMEM, or
+ * 0. */
 int et_arena_layout_reserve(et_arena_layout *layout, size_t offset, size_t bytes, int from,
                             et_error *error);
 

@@ -65,8 +65,8 @@ void et_device_use_threads(int count);
  * device. */
 void et_device_record(et_device *device, et_trace *trace);
 
-/* The calling thread's track: in a team, that of OpenMP's thread number; outside a team, and
- * without a trace, the first one. */
+/* The track of the calling thread: in a team, the track with OpenMP's thread number; outside a
+ * team, or without a trace, the first track. */
 et_track *et_device_track(const et_device *device);
 
 #endif

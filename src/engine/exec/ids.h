@@ -1,10 +1,10 @@
 /* The integers of a batch that index something: classes of a loss, rows of a table, and offsets of
  * attention's segments. They are data, and kernels do not check them: a number that is too large
- * would read or write outside the table. So a list of them is made for a layout, and each batch is
- * checked against it before it is run. Constants are checked once.
+ * would read or write outside the table. So these integers are listed for a layout, and each batch
+ * is checked against the list before it runs. Constants are checked once.
  *
  * Numbers are traced from the op that reads them, through ops that move elements, to inputs and
- * constants: only numbers that are read matter. Numbers that other ops compute, such as
+ * constants; numbers that no op reads are not checked. Numbers that other ops compute, such as
  * et_candidates, are not checked. Negative numbers are empty places, except for offsets. */
 #ifndef ETUDE_ENGINE_EXEC_IDS_H
 #define ETUDE_ENGINE_EXEC_IDS_H
@@ -15,14 +15,14 @@
 /* Numbers first, first + step, ... of a node are below `below`. */
 typedef struct et_ids_range {
     const et_node *reader, *node; /* borrowed from the graph */
-    int field;                    /* that node is, in another shape; -1: it is more than that */
+    int field;                    /* the field that node is, in another shape; -1: none */
     int64_t first, step, count, below;
-    int64_t longest; /* node has offsets, so far apart at most; -1: it has none */
+    int64_t longest; /* largest distance between offsets in node; -1: no offsets */
 } et_ids_range;
 
 typedef struct et_ids {
     et_ids_range *ranges; /* [count], owned */
-    int *field;           /* [nodes of the graph], owned: of an input; -1: none */
+    int *field;           /* [nodes of the graph], owned: field of an input; -1: none */
     int count;
 } et_ids;
 

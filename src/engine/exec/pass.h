@@ -6,7 +6,7 @@
 
 #include "engine/exec/plan.h"
 
-/* Of the layout that was prepared or run last. */
+/* The plan of the layout that was prepared or run last. */
 et_plan *et_pass_plan(const et_pass *pass);
 const et_graph *et_pass_graph(const et_pass *pass); /* its graph; NULL: planning has failed */
 et_plan_memory et_pass_plan_memory(const et_pass *pass);
@@ -15,13 +15,13 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 bool et_pass_is_training(const et_pass *pass);
-/* Whether it derives by a parameter that its loss reaches; by all such parameters, unless
- * et_pass_options.trains or group is set. */
+/* Whether the pass computes the gradient of a parameter, if the loss depends on it; trains_all: of
+ * all such parameters, because et_pass_options.trains, group and frozen are not set. */
 bool et_pass_trains(const et_pass *pass, int param);
 bool et_pass_trains_all(const et_pass *pass);
 
-/* The number of a layout's variant in the pass, made if needed; whether the ids and labels of a
- * batch with that layout are valid (et_pass_run); and the run, which checks nothing again. */
+/* The number of a layout's variant in the pass, made if needed; the check of ids and labels of a
+ * batch with this layout (et_pass_run); the run, without this check. */
 int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error);
 int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error);
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
@@ -32,8 +32,8 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
  * the pass can only be closed. */
 int et_pass_rebuild(et_pass *pass, et_error *error);
 
-/* For every plan of the pass, including later ones: et_plan_listen. There is one listener at a
- * time: a new one replaces the last; NULL: none. */
+/* For every plan of the pass, including later ones: et_plan_listen. A new listener replaces the
+ * last one; NULL: no listener. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);
 
 /* Whether a run leaves a gradient of a parameter, by its index in the store: its loss reaches it.
@@ -43,14 +43,15 @@ bool et_pass_reaches(const et_pass *pass, int param);
 /* The name of the i-th et_output, in order; NULL: no more. */
 const char *et_pass_output_name(const et_pass *pass, int i);
 
-/* Whether there are values: the layout that was prepared last has been run. */
+/* Whether the pass has values: the layout that was prepared last has been run. */
 bool et_pass_has_run(const et_pass *pass);
 
-/* Whether et_pass_loss is the measure of that name: the only loss, of weight 1; or no loss. */
+/* Whether et_pass_loss equals the measure of this name, because it is the only loss, of weight 1;
+ * also true without a loss. */
 bool et_pass_loss_is_measured(const et_pass *pass, const char *name);
 
-/* What et_pass_loss, et_pass_divisor and et_pass_measured give, at once; out: [et_pass_measures].
- */
+/* Reads et_pass_loss, et_pass_divisor and all of et_pass_measured in one call; out:
+ * [et_pass_measures]. */
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out);
 
 /* Tracked variables: count of them; the variable's index in the store, its new value of the last
@@ -64,8 +65,9 @@ typedef struct et_tracked {
 int et_pass_tracks(const et_pass *pass);
 et_tracked et_pass_tracked(const et_pass *pass, int i);
 
-/* Each tracked variable becomes momentum variable + (1 - momentum) value. values: new ones, one
- * after another; NULL: those of the last run, once. Waits for a save that reads the store. */
+/* Each tracked variable becomes momentum variable + (1 - momentum) value. values: the new values,
+ * one after another; NULL: values of the last run, used once. Waits for a save that reads the
+ * store. */
 void et_pass_move_means(et_pass *pass, const float *values);
 
 #endif

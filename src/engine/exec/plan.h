@@ -1,6 +1,7 @@
-/* Plans: executable graphs. Making a plan decides everything that depends on shapes: which nodes
- * run, which element-wise chains become one pass, when each value lives, its place in one arena,
- * its kernel, its matrix product. Running a plan only calls kernels: nothing is allocated.
+/* Plans: executable graphs. Making a plan decides everything that depends on shapes: the nodes that
+ * run, the element-wise chains that become one pass, kernels and matrix products, and the live
+ * range and place of each value in one arena. Running a plan only calls kernels: nothing is
+ * allocated.
  *
  *     et_plan *plan;
  *     if (et_plan_new(&plan, graph, device, outputs, count, &options, &error)) ...
@@ -71,9 +72,9 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 int et_plan_input(const et_plan *plan, const char *input);
 void et_plan_bind_at(et_plan *plan, int index, const void *data);
 
-/* Sets the number of rows of matrices that were planned with `planned` rows, so that a batch that
- * is not full costs only its rows. rows is at most planned. For plans without derivatives. Inputs
- * do not change. */
+/* For batches that are not full: sets the number of rows of matrices that were planned with
+ * `planned` rows. A run then costs only these rows. rows is at most planned. For plans without
+ * derivatives. Inputs do not change. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
 
 /* Packs changed weights of the store again. Each run also does this at its start. */

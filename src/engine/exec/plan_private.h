@@ -7,7 +7,7 @@
  *
  * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values with
  * overlapping live ranges do not share memory, unless one is the other's alias; (3) after
- * et_plan_new no pointer of a call changes, except those of bound inputs and of parameters. */
+ * et_plan_new no pointer of a call changes, except pointers to bound inputs and to parameters. */
 #ifndef ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 #define ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 
@@ -26,8 +26,8 @@ typedef enum value_storage {
     VALUE_IS_CONSTANT,  /* owned by the plan */
 } value_storage;
 
-/* One result of one node. tensor.shape is that of this run (et_plan_set_rows), the node's type
- * has the planned one; tensor.data is NULL until the value is placed or bound. written and
+/* One result of one node. tensor.shape is the shape of this run (et_plan_set_rows); the planned
+ * shape is in the node's type. tensor.data is NULL until the value is placed or bound. written and
  * last_read are numbers of calls. */
 typedef struct et_plan_value {
     et_tensor tensor;
@@ -36,7 +36,7 @@ typedef struct et_plan_value {
     int written;   /* call that writes it, -1: a leaf */
     int last_read; /* call after which it is dead; INT_MAX: kept to the end */
     int alias;     /* value that shares its memory with this one; -1: none */
-    bool views;    /* that is the input that it is a view of */
+    bool views;    /* the alias is the input of which this value is a view */
     size_t offset; /* VALUE_IN_ARENA: for et_plan_at */
 } et_plan_value;
 
@@ -49,14 +49,15 @@ typedef struct et_plan_pack {
     int param;
     int64_t first;  /* element of the parameter that the product's operand begins with */
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
-    int call;       /* the call that reads it; of kept ones, the first such call */
+    int call;       /* the call that reads the pack; for a kept pack, the first such call */
     void *data;
-    int next; /* of kept ones: another one of the same parameter; -1: none */
+    int next; /* for a kept pack: another pack of the same parameter; -1: none */
 } et_plan_pack;
 
-/* Packs that are made together, before the first call that reads one of them, and die together,
- * after the last: some at a time, so that threads are started seldom and share them out. Lives
- * from call `from` to call `to`, both included; bytes is of all its packs, each rounded up. */
+/* Packs that are made together, before the first call that reads one of them, and freed together,
+ * after the last such call. Groups make it rarely necessary to start threads, which share the
+ * packs. A group lives from call `from` to call `to`, both included. bytes: the sum of its packs,
+ * each rounded up. */
 typedef struct et_plan_pack_group {
     int first, count; /* in plan->packs */
     int from, to;     /* calls of the first and the last */
@@ -67,7 +68,7 @@ typedef struct et_plan_pack_group {
 typedef struct et_plan_call et_plan_call;
 typedef void et_plan_run_fn(const et_plan *plan, const et_plan_call *call);
 
-/* As many as the loss over a vocabulary has: four products, and four for the last part. */
+/* Most products of a call: the vocabulary loss has four, and four for its last part. */
 #define ET_PLAN_GEMMS_MAX 8
 
 /* in[] and out[] are indices of values, in the order of the node's inputs and results; for a
@@ -126,9 +127,9 @@ struct et_plan {
     int copy_count;
     const et_plan_listener *listener; /* borrowed; NULL: none */
     struct et_plan_news {
-        int call, range; /* the last call that writes there; -1: none does */
+        int call, range; /* the last call that writes the range; -1: none */
     } * news;            /* [news_count], in the order of calls */
-    int news_count;      /* the listener's ranges; 0: none hears */
+    int news_count;      /* the listener's ranges; 0: no listener */
 };
 
 /* The value of a node; a RESULT node has no call: it names result k of its input, whose values are
@@ -199,12 +200,12 @@ int et_plan_lay_out(et_plan *plan, et_error *error);
  * outputs. The profile and the benchmarks take their rates and roofs from here.
  *
  * flops: a product [m, k] x [k, n] has 2 m n k, its bias and activation none. Attention has only
- * its products, over the scores of its segments. An element-wise node has one for each element;
- * norms and losses have those of their formula, with an exponential as one. bytes: inputs and
- * outputs, each once, in their type in memory, although caches may hold them and kernels may read
- * them twice.
+ * its products, over the scores of its segments. An element-wise node has one operation per
+ * element. Norms and losses have the operations of their formula; an exponential counts as one.
+ * bytes: inputs and outputs, each once, in their type in memory, although caches may hold them and
+ * kernels may read them twice.
  *
- * The cost is that of the call's last run; the lengths of attention come from the bound batch. An
+ * The cost belongs to the call's last run; the lengths of attention come from the bound batch. An
  * op without a cost function does not compile. */
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
 

@@ -8,9 +8,9 @@
 #include "base/threads/trace.h"
 #include "engine/exec/device.h"
 
-/* The best rates of this machine: the roof of a profile. Two rates, measured in the process with
- * all its threads: of one large matrix product with packed weights, and of memory, reading two
- * arrays and writing one. An op's roof is the longer of the times that its operations and its bytes
+/* The best rates of this machine: the roof of a profile. Two rates are measured in the process,
+ * with all its threads: a large matrix product with packed weights, and memory traffic (read two
+ * arrays, write one). An op's roof is the longer of the times that its operations and its bytes
  * take at these rates (Williams, Waterman, Patterson 2009, "Roofline"). An op with its operands in
  * cache may be faster than the roof. */
 

@@ -30,8 +30,8 @@ typedef struct et_graph_options {
         false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
     }
 
-/* A graph over a parameter store, in which it declares parameters and which must outlive it.
- * options NULL: the defaults. ET_ECONFIG: an option has an invalid value. */
+/* A graph that declares its parameters in a store. The store must outlive the graph. options NULL:
+ * the defaults. ET_ECONFIG: an option has an invalid value. */
 int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
                  et_error *error);
 void et_graph_free(et_graph *graph);
@@ -102,8 +102,10 @@ typedef struct et_attributes {
     bool open;       /* POSITIONS: as at et_sinusoid_open */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
-    et_recompute recomputable; /* the least that computes it again: MARKED or LAYERS; 0: none */
-    bool again;    /* made again for the backward pass; such chains keep to themselves */
+    et_recompute recomputable; /* least setting with which the node is recomputed: MARKED or LAYERS;
+                                  0: never */
+    bool again; /* recomputed for the backward pass; chains of such nodes are not fused with others
+                 */
     bool gradient; /* losses: their derivatives are wanted */
     bool given;    /* BATCH_NORM_GRAD: statistics are not the batch's own */
 } et_attributes;
@@ -181,9 +183,9 @@ struct et_scope {
     et_scope *next;     /* the one made before, in the same scope */
 };
 
-/* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
- * parameter p with derive[p] (NULL: all) that it depends on. scale: a scalar that all are times, or
- * NULL. Once per graph. */
+/* Adds the nodes of d(loss)/d(parameter) for every parameter p with derive[p] (NULL: all) on which
+ * the loss depends. The loss is the sum of all ET_MARK_LOSS. scale: a scalar factor on all
+ * derivatives, or NULL. Once per graph. */
 int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
@@ -219,8 +221,8 @@ et_dtype et_node_dtype(const et_node *node);
  * name. */
 et_scope *et_in_draw(et_scope *scope, const char *name);
 
-/* scope/name, in which et_param declares variables that begin with zeros: a copy of a model, which
- * no update changes. */
+/* The scope scope/name, in which et_param declares variables that begin with zeros, for a copy of a
+ * model that no update changes. */
 et_scope *et_in_fixed(et_scope *scope, const char *name);
 
 /* The layout of the batches that the graph is for. */

@@ -80,8 +80,9 @@ typedef struct et_cached_attention_shape {
     et_dtype dtype; /* of q, keys, values and out */
 } et_cached_attention_shape;
 
-/* Floats of scratch for one thread of attention and attention_grad; of the longest segment of
- * keys, in rows: linear in it, and queries come in blocks of a fixed size. */
+/* Floats of scratch for one thread of attention and attention_grad. longest_key: rows of the
+ * longest segment of keys. The result is linear in longest_key, because queries come in blocks of a
+ * fixed size. */
 size_t et_attention_scratch(int longest_key, int head_dim);
 
 /* ---- layers ---- */
@@ -106,14 +107,14 @@ typedef struct et_recurrence {
     const void *x, *gate; /* [rows, width] */
     int64_t segments, width;
     const int32_t *offsets; /* [segments + 1], ascending; NULL: each row is a segment */
-    /* Without offsets: row t reads c[t - 1] from state[where[t][0]], zeros if that is -1, and
-     * writes c[t] to state[where[t][1]]. No row reads what another one writes. */
+    /* Without offsets: row t reads c[t - 1] from state[where[t][0]] (-1: zeros) and writes c[t] to
+     * state[where[t][1]]. No row reads a state that another row writes. */
     const int32_t *where; /* [segments, 2] */
     float *state;         /* [slots, width] */
     et_dtype dtype;       /* of x, gate, c and their derivatives */
 } et_recurrence;
 
-/* Which rows of a batch count: row t does if mask[t / each] is not 0. */
+/* Rows of a batch that count: row t counts if mask[t / each] is not 0. */
 typedef struct et_counted {
     const float *mask; /* [samples]; NULL: all count */
     int64_t each;      /* rows of a sample: 1, of an image H W */
@@ -127,8 +128,8 @@ typedef struct et_batch_statistics {
     et_counted counted;
 } et_batch_statistics;
 
-/* ids [rows, count], a result [rows, width]; column c's table [column[c].rows, column[c].width]
- * follows those of the columns before it, and so do its columns of the result. */
+/* ids [rows, count], a result [rows, width]; the table of column c, [column[c].rows,
+ * column[c].width], follows the tables of earlier columns, and so do its columns of the result. */
 typedef struct et_column_embedding {
     const et_column *column;
     int count;
@@ -214,7 +215,7 @@ typedef struct et_adam_direction {
 
 /* Softmax cross-entropy over a vocabulary whose logits never exist all at once: they come in parts
  * of columns. The results of a part for each row are kept, rows are joined, and parts become
- * derivatives. With m the largest and s = sum of e^(x - m) of part p, n columns of it:
+ * derivatives. With m, the largest logit x of a part, and s, the sum of e^(x - m) over the part:
  *
  *   M = max m    S = sum of s e^(m - M)    log of the row's sum of e^x = M + log S
  *   softmax = f e^(x - m),  f = e^(m - M) / S
@@ -303,7 +304,7 @@ typedef struct et_softmax_parts {
 typedef struct et_float_product {
     /* m, n may be 0; k is in 1 .. et_float_product_depth(ab). */
     int64_t m, n, k;
-    /* Of A and B. ET_BF16 only for a transposed A and a plain B, and with room. */
+    /* Type of A and B. ET_BF16 only for a transposed A and a plain B, and with room. */
     et_dtype ab;
     const void *a; /* element (i, l) at i * a_row + l * a_step */
     const void *b; /* [k, n], or across [n, k], rows ldb apart */
@@ -383,8 +384,8 @@ typedef struct et_staging {
     /* The same of from transposed: to[j / 2, i, j % 2] = from[i, j]. */
     void (*pairs_across)(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from);
 
-    /* c [rows, columns] from `parts` matrices of float32 sums. from: the first part, at its first
-     * row; c overlaps none of them. */
+    /* Makes c [rows, columns] from `parts` matrices of float32 sums. from: the first part, at its
+     * first row. c does not overlap the parts. */
     void (*finish)(const et_finish *how, void *c, const float *from);
 
     /* c = relu(c) in place: [rows, columns], rows `stride` elements apart. */
@@ -411,12 +412,12 @@ typedef struct et_staging {
  * Rows do not depend on each other, nor on the number of threads. */
 
 /* Rows whose logits are in cache together: whole blocks of every table. Blocks have 4, 6 or 12
- * rows. Of 32,000 tokens, 24 rows are 3 MB of logits. */
+ * rows. With 32,000 tokens, 24 rows have 3 MB of logits. */
 #define ET_BEST_ROWS 24
 /* Most tokens that may be asked for. */
 #define ET_BEST_COUNT_MAX 128
-/* Tokens computed in float32 at least, if there are as many. They carry most of the sum of a row
- * that is sure of itself, so that bytes blur only its rest. */
+/* Tokens computed in float32 at least, if there are as many. In a row with a confident prediction
+ * these tokens carry most of the sum, so bytes affect only the rest. */
 #define ET_BEST_EXACT 16
 /* Lower bounds kept of a row, each the largest of its share of the tokens. A power of two, four
  * times ET_BEST_COUNT_MAX: then most of the best k are in different groups. */
@@ -426,7 +427,7 @@ typedef struct et_staging {
 #define ET_BEST_OPEN 512
 
 typedef struct et_best_tokens {
-    /* Of h, log_p and token. */
+    /* Rows of h, log_p and token. */
     int64_t rows;
     int count;                   /* k, at most ET_BEST_COUNT_MAX and at most the tokens */
     const et_row_weight *weight; /* ET_ROW_INT8: n tokens, their width k */

@@ -1,5 +1,5 @@
 /* Element-wise programs: a chain of operations over one [T, D] shape, run as one pass over blocks
- * that stay in cache; and the decisions of dropout, which attention uses too. This header describes
+ * that stay in cache; and dropout's decisions, which attention uses too. This header describes
  * programs; et_kernels.elementwise runs them.
  *
  * Example, relu(x + bias), with x in register 0 and the bias, broadcast by ET_EW_ROW, in 1:
@@ -54,11 +54,11 @@ typedef struct et_ew_program {
     et_dtype output_dtype[ET_EW_OUTPUTS_MAX];
 } et_ew_program;
 
-/* Dropout by counter. Element e (its index in the whole [T, D] buffer, or for attention
- * weights the index said there) is kept when its 16-bit number is >= round(rate * 65536). Eight
- * elements share one Philox block: element e takes 16-bit half (e & 1: 0 low, 1 high) of word
- * (e >> 1) & 3 of et_random_block({seed, step, site}, e >> 3). Kept ones are multiplied by
- * 65536 / (65536 - round(rate * 65536)), so the mean is kept exactly. */
+/* Dropout by counter. Element e (index in the whole [T, D] buffer; for attention weights see there)
+ * is kept if its 16-bit number is >= round(rate * 65536). Eight elements share one Philox block:
+ * element e takes 16-bit half (e & 1: 0 low, 1 high) of word (e >> 1) & 3 of et_random_block({seed,
+ * step, site}, e >> 3). Kept elements are multiplied by 65536 / (65536 - round(rate * 65536)),
+ * which preserves the mean exactly. */
 uint32_t et_dropout_threshold(float rate);
 float et_dropout_scale(float rate);
 

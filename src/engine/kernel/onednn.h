@@ -66,8 +66,8 @@ static inline dnnl_status_t layout_copy(layout *out, layout_ref from)
 
 #endif
 
-/* Address space that must be free when oneDNN (2.6) makes something: a code generator has at most
- * 256 KiB, and a product has some generators, one at a time. */
+/* Address space that must be free when oneDNN (2.6) makes a primitive: a code generator has at most
+ * 256 KiB, and a product uses several generators, one at a time. */
 #define ONEDNN_MAKING_ROOM ((size_t)8 << 20)
 
 /* ET_F32 and ET_BF16 are all that primitives are made of. */

@@ -26,8 +26,9 @@ typedef struct et_items {
     int64_t begin, end;
 } et_items;
 
-/* One of `shares` about equal ones of count items: whole units, but for the last one. 10 items in
- * units of 4, 2 shares: units 3, so share 0 is 0 .. 4 and share 1 is 4 .. 10. */
+/* Divides count items into `shares` about equal shares of whole units; only the last unit may be
+ * shorter. Returns one share. 10 items in units of 4, 2 shares: 3 units, so share 0 is 0 .. 4 and
+ * share 1 is 4 .. 10. */
 static inline et_items et_items_of(int64_t count, int64_t unit, int64_t share, int64_t shares)
 {
     const int64_t units = (count + unit - 1) / unit;
@@ -41,8 +42,8 @@ static inline et_items et_items_own(int64_t count, int64_t unit)
     return et_items_of(count, unit, omp_get_thread_num(), omp_get_num_threads());
 }
 
-/* Whether a loop of that much work gets a team. Inside a parallel region the calling thread is
- * already in a team. */
+/* Whether a loop gets a team; much: it has enough work. Inside a parallel region the calling thread
+ * is already in a team. */
 static inline bool et_parallel_wanted(bool much)
 {
     return much && !omp_in_parallel() && omp_get_max_threads() > 1;
@@ -62,9 +63,9 @@ static inline bool et_parallel_wanted(bool much)
         }                                                                                          \
     } while (0)
 
-/* Items that take unequal time, or long enough that a thread may be late: each thread takes units
- * of its own share first, in order, then what is left of the others'. So a thread mostly has the
- * same part of the rows in one kernel after another, and finds in its cache what it wrote there.
+/* Divides items that take unequal or long times. Each thread first takes the units of its own
+ * share, in order, then units that are left in other shares. So a thread mostly has the same rows
+ * in successive kernels, and finds its own results in its cache.
  *
  *     et_turns turns;
  *     et_turns_init(&turns, omp_get_max_threads(), count, unit);
@@ -75,7 +76,8 @@ static inline bool et_parallel_wanted(bool much)
  *             ... items now.begin .. now.end - 1 ...
  *     }
  *
- * A value on the stack of who begins the team; a team may be smaller or larger than `threads`. */
+ * et_turns is on the stack of the thread that starts the team. A team may be smaller or larger than
+ * `threads`. */
 #define ET_TURNS_THREADS 64
 
 typedef struct et_turns {

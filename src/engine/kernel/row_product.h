@@ -31,8 +31,8 @@ typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
 /* Longest row of bytes: 2^31 / (255 * 127), rounded down to a simple number. */
 #define ET_ROW_BYTES_MAX 65536
 
-/* A row of X whose largest number is below it counts as zeros when it is converted to bytes: 127
- * divided by it may be infinite. A row with a number that is not finite gives NaN. */
+/* A row of X whose largest number is below this limit becomes zeros as bytes, because 127 divided
+ * by the number may be infinite. A row with a number that is not finite gives NaN. */
 #define ET_ROW_SMALLEST 0x1p-120f
 
 /* A packed weight: a view of memory that the caller owns. Columns past n, up to whole panels,
@@ -58,9 +58,9 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
 void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
                         bool transposed);
 
-/* The same bytes for a file: w [rows, columns] as scale q. by_rows: each row of w has a scale,
- * [rows] of them, as for a transposed w; else each column. Scales have 16 bits, so the rounded
- * weights, read again, give the same bytes and scales. Longest row or column: ET_ROW_BYTES_MAX. */
+/* The same bytes for a file: w [rows, columns] as scale q. by_rows: one scale per row of w, as for
+ * a transposed w; otherwise one per column. Scales have 16 bits, so the rounded weights, read
+ * again, give the same bytes and scales. Longest row or column: ET_ROW_BYTES_MAX. */
 void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,
                             bool by_rows);
 void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,

@@ -30,7 +30,7 @@ static inline et_window et_window_of(int64_t in, int64_t kernel, int64_t stride,
     return w;
 }
 
-/* Of a window without dilation, the inputs of output o: first .. last - 1. */
+/* Inputs of output o, for a window without dilation: first .. last - 1. */
 static inline int64_t et_window_first(const et_window *w, int64_t o)
 {
     const int64_t first = o * w->stride - w->before;

@@ -48,7 +48,8 @@ typedef struct et_transformer_stack {
     float norm_epsilon;
 } et_transformer_stack;
 
-/* A table, a row for each token: its scope, and its rows. What names one scope shares the table. */
+/* A table with a row for each token: its scope, and its rows. Users of the same scope share the
+ * table. */
 typedef struct et_transformer_tokens {
     const char *scope; /* borrowed */
     int64_t count;
@@ -83,7 +84,7 @@ void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t 
 /* The output's table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
 
-/* What is added to logits, float32 [target tokens]; NULL: nothing. */
+/* The bias added to logits, float32 [target tokens]; NULL: none. */
 et_node *et_transformer_output_bias(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */
@@ -118,10 +119,10 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 #define ET_DECODE_CROSS_CACHE  "cross_cache_" /* and the layer: act [source_rows, 2 width] */
 
 /* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
- * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above; a
- * decoder with ssru has states in place of self_length, slot and self caches. With best 0 the
- * logits of all tokens, float32 [rows, target tokens], and *token NULL; a model with an output bias
- * gives only these. With `hidden` the rows that logits are made of, act [rows, width]. */
+ * next tokens, and these tokens, *token int32 [rows, best], best first. Inputs as above; a decoder
+ * with ssru has states instead of self_length, slot and self caches. With best 0 the logits of all
+ * tokens, float32 [rows, target tokens], and *token NULL; a model with an output bias gives only
+ * these. With `hidden`, the rows before the product that makes logits, act [rows, width]. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */

@@ -2,7 +2,7 @@
  * exported. onnx_ops.c translates each op.
  *
  * Sizes. Graphs are built for a number of rows, models run with any number. So a graph for export
- * is built for a unique number, a large prime; a size that is divisible by it is a multiple of the
+ * is built for a large prime as number of rows. A size divisible by this prime is a multiple of the
  * number of rows at run time:
  *
  *     et_onnx_symbol rows = { ET_ONNX_PRIME_A, value };      value: int64 [1], the rows of a run
@@ -36,8 +36,8 @@ typedef struct et_onnx_binding {
 } et_onnx_binding;
 
 /* Keys and values that an attention keeps for the model's next run: float32 [segments, heads,
- * positions, width / heads]. Past ones come before those that the graph makes. If the graph's keys
- * and values are an unbound input, the past ones are all. */
+ * positions, width / heads]. Past keys and values come before those that the graph makes. If the
+ * graph's keys and values are an unbound input, there are only past ones. */
 typedef struct et_onnx_cache {
     const char *past_key, *past_value; /* NULL: none */
     const char *key, *value;           /* of all positions, set by et_onnx_add_graph */
@@ -54,7 +54,8 @@ typedef struct et_onnx_graph {
     int cache_count;
 } et_onnx_graph;
 
-/* Which nodes [graph->count], by id, outputs need: free it with et_free. NULL: no memory. */
+/* For each node id, [graph->count]: whether outputs need the node. Free with et_free. NULL: no
+ * memory. */
 bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count);
 
 /* Adds the nodes that outputs [count] need; values [count] become their names. ET_ECONFIG: an op

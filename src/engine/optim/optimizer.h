@@ -20,8 +20,8 @@
 #include "engine/kernel/kernels.h"
 #include "engine/optim/options.h"
 
-/* An array that an optimizer keeps, or this rank's part of it: "m", "v", "momentum"; "average",
- * which has the layout of the store's values. */
+/* An array of an optimizer, or this rank's part of it: "m", "v", "momentum", or "average", which
+ * has the layout of the store's values. */
 typedef struct et_slot {
     const char *name;
     float *data; /* [size], owned by the optimizer */
@@ -34,8 +34,8 @@ typedef struct et_slot_part {
     int param;   /* in the store */
     float *data; /* borrowed from the slot: the beginning of this rank's elements */
     et_shape shape;
-    /* [ranks + 1], borrowed: rank r keeps elements cut[r] to cut[r + 1] - 1 of it; NULL: every rank
-     * keeps all */
+    /* [ranks + 1], borrowed: rank r keeps elements cut[r] to cut[r + 1] - 1 of the slot; NULL:
+     * every rank keeps all */
     const int64_t *cut;
 } et_slot_part;
 
@@ -53,8 +53,8 @@ et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 void et_optimizer_hold(et_optimizer *optimizer);
 
 /* Updates only weights and slots of the group, from the next update on; averages follow all
- * weights. The group is borrowed until the next call. It belongs to the same store, or to a view of
- * it. NULL: all. Not part of the state. */
+ * weights. The group is borrowed until the next call. The group belongs to the optimizer's store,
+ * or to a view of this store. NULL: all. Not part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
 /* The index in the store of the i-th parameter that an update changes; -1: i is too large. */
@@ -81,8 +81,9 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
  * for clips by the norm of all. NaN: the gradients are all. */
 et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
                                   double norm);
-/* Whether rule and clips work on single elements, so that a tensor may be cut; whether an update in
- * parts equals an update of the whole (not if the norm of all limits the result of another clip).
+/* by_elements: rule and clips work on single elements, so a tensor may be cut. by_parts: an update
+ * in parts equals an update of the whole; false if a clip by the norm of all is combined with
+ * another clip.
  */
 bool et_optimizer_by_elements(const et_optimizer *optimizer);
 bool et_optimizer_by_parts(const et_optimizer *optimizer);

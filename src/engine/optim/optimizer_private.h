@@ -41,8 +41,8 @@ const char *et_rule_adapts(const et_optimizer_rule *rule, const void *settings,
 
 /* The division of a group for an update: tensors, chunks that a rule works on, and blocks for sums
  * of squares. All depend only on the group and the rule, not on threads; so do the sums. */
-/* Elements of one piece of work: all arrays of it (weight, two slots, gradient, average and
- * shadow: 22 bytes an element, 352 KiB) stay in the second-level cache. */
+/* Elements of one piece of work. Its arrays (weight, two slots, gradient, average and shadow: 22
+ * bytes per element, 352 KiB) stay in the second-level cache. */
 #define ET_OPTIM_CHUNK 16384
 
 typedef struct et_optim_tensor {
@@ -93,7 +93,7 @@ static inline et_range et_optim_own(const et_optim_owners *owners)
     return (et_range){ owners->cut[owners->rank], owners->cut[owners->rank + 1] };
 }
 
-/* The part of a piece in a range of such arrays; its count is 0 if it has none. */
+/* The part of a section in a range of these arrays; count 0: no part. */
 static inline et_optim_section et_optim_section_in(const et_optim_section *section, et_range range)
 {
     et_optim_section in = *section;

@@ -131,8 +131,8 @@ typedef struct et_warmup_options {
  * Model Garden's starts from zeros.
  *
  * trainable_weights_only false: variables, such as statistics of batches, are averaged too. An
- * optimizer of the whole store averages all of them; an optimizer of a part averages those next to
- * one of its parameters (names agree up to the last slash). Otherwise the average has the
+ * optimizer of the whole store averages all of them; an optimizer of a part averages variables next
+ * to one of its parameters (names agree up to the last slash). Otherwise the average has the
  * variables' current values. */
 typedef struct et_ema_options {
     bool enabled, trainable_weights_only;
@@ -164,7 +164,7 @@ typedef struct et_regularization_options {
 /* The factor before update number step, from 0; decay_steps are the run's by now. */
 double et_regularization_factor(const et_regularization_options *options, int64_t step);
 
-/* Where people set it, for messages. */
+/* The setting of frozen parameters, for messages. */
 #define ET_SETTING_FROZEN "trainer.optimizer_config.frozen"
 
 typedef struct et_optimization_options {
@@ -180,8 +180,8 @@ typedef struct et_optimization_options {
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
 
-/* The type of that name; ET_OPTIMIZER_NONE: no such type. own NULL: of Etude's rules only. Names of
- * these, with commas. */
+/* The type with this name; ET_OPTIMIZER_NONE: no such type. own NULL: Etude's rules only.
+ * et_optimizer_names: the names of Etude's rules, separated by commas. */
 int et_optimizer_type(const char *name, const et_optimizer_rule *const *own);
 extern const char *const et_optimizer_names;
 
@@ -196,9 +196,9 @@ struct et_optimizer_setup;
 int et_optimizer_settle(et_optimization_options *options, const struct et_optimizer_setup *setup,
                         et_arena *arena, et_error *error);
 
-/* A number in place of learning_rate is peak. It becomes the peak setting of the chosen schedule:
- * the first rate of a falling one, with values scaled; without a schedule, a constant one.
- * ET_ECONFIG: a growing schedule. */
+/* A number that replaces learning_rate is stored as peak. It becomes the peak of the chosen
+ * schedule: the first rate of a falling schedule, whose values are scaled; without a schedule, a
+ * constant rate. ET_ECONFIG: a growing schedule. */
 int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, et_error *error);
 /* That setting, below learning_rate: "cosine.initial_learning_rate". */
 const char *et_optimization_peak_name(const et_optimization_options *options);
@@ -220,8 +220,9 @@ void et_rate_follow_length(et_rate_options *rate, int64_t was, int64_t now);
 int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
                                  et_arena *arena, et_error *error);
 
-/* Whether a schedule's steps are given in epochs (et_field_steps), in which no optimizer is made;
- * steps in their place: batches of a pass over the data, and of an update. */
+/* Whether a schedule's steps are given in epochs (et_field_steps), with which no optimizer can be
+ * made. resolve: replaces epochs by steps. batches: in a pass over the data; update: batches per
+ * update. */
 bool et_optimization_counts_epochs(const et_optimization_options *options);
 void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update);
 

@@ -47,7 +47,7 @@ bool et_params_ready(const et_params *params);
 /* Instead of et_params_materialize, or after it, for a store whose values are only read: parameter
  * i has the values of found[i] (float32, its shape) where `file` is mapped. The values are not
  * adjacent, and there are no gradients and no shadow. found: [et_params_count]. On success the
- * store owns `file`, and what it had before is freed. et_params_materialize may follow. */
+ * store owns `file`, and frees its former arrays or file. et_params_materialize may follow. */
 int et_params_map(et_params *params, et_safetensors *file,
                   const et_safetensors_tensor *const *found, et_error *error);
 
@@ -61,8 +61,9 @@ int et_params_unlock(et_params *params, int index, et_error *error);
  * they are mapped and locked. */
 void et_params_forget(const et_params *params, int index);
 
-/* Elements of the flat array of values, which pads each parameter to 16 elements (padding is zero
- * and stays zero), and of its first part, which is trained: the size of the array of gradients. */
+/* flat_size: elements of the flat array of values, which pads each parameter to 16 elements
+ * (padding is zero and stays zero). trained_size: elements of its first part, the trained
+ * parameters, and of the array of gradients. */
 int64_t et_params_flat_size(const et_params *params);
 int64_t et_params_trained_size(const et_params *params);
 

@@ -52,7 +52,7 @@ bool et_layout_same(const et_layout *left, const et_layout *right);
 /* Whether batches of both have arrays of the same sizes and types, in the same order. */
 bool et_layout_fits(const et_layout *left, const et_layout *right);
 
-/* Of a field's array, in a batch. */
+/* Bytes of a field's array in a batch. */
 size_t et_layout_bytes(const et_layout *layout, int field);
 
 #endif

@@ -1,7 +1,7 @@
 /* TensorBoard event files: scalars and texts by step, as records of protobuf messages
- * (event.proto). A directory has one file of Etude, with a fixed name, that is continued when a run
- * resumes: it is cut off at the offset in the checkpoint, so no step occurs twice. Apart from wall
- * times, the bytes depend only on the values; offsets do not depend on wall times either.
+ * (event.proto). A directory has one file of Etude, with a fixed name. A resumed run cuts the file
+ * at the offset in the checkpoint and continues it, so no step occurs twice. Apart from wall times,
+ * the bytes depend only on the values; offsets do not depend on wall times either.
  *
  *     if (et_events_open(&events, "run/train", ET_EVENTS_NAME, 0, &error)) ...
  *     const et_events_value loss = { .tag = "loss", .scalar = 3.1 };
@@ -74,7 +74,7 @@ int64_t et_events_offset(const et_events *events);
  * Format, one complete event ("ph": "X") per span, a track per thread. A span's label and the rates
  * of its work are in its arguments. */
 
-/* Writes a finished trace, atomically. process: the name of the whole. */
+/* Writes a finished trace, atomically. process: the name of the process. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error);
 

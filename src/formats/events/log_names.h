@@ -13,7 +13,7 @@
 #define ET_LOGGED_TRAIN      "train"
 #define ET_LOGGED_VALIDATION "validation"
 
-/* What begins a value's name, which the dict says again. */
+/* Prefixes of names of values. The dict of a value has the same information. */
 #define ET_LOGGED_OF_TRAINING   "training_"
 #define ET_LOGGED_OF_VALIDATION "validation_"
 
@@ -23,7 +23,7 @@
 #define ET_LOGGED_VALIDATION_LOSS ET_LOGGED_OF_VALIDATION ET_LOGGED_LOSS
 #define ET_LOGGED_TOTAL_LOSS      "total_loss" /* of several tasks that are trained at once */
 
-/* Which samples a validation step was of: their numbers in the data. */
+/* Numbers in the data of the samples of a validation step. */
 #define ET_LOGGED_IDS "unique_ids"
 
 #define ET_LOGGED_LEARNING_RATE "learning_rate"

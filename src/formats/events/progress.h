@@ -49,7 +49,7 @@ typedef struct et_progress_field {
     bool fixed; /* always three decimals, so that what changes slowly does not change its length */
 } et_progress_field;
 
-/* What there is to show. Unknown: steps 0, epoch 0, rate and seconds_left NaN. */
+/* The values to show. Unknown: steps 0, epoch 0, rate and seconds_left NaN. */
 typedef struct et_progress_state {
     const char *what;                /* is counted: "lines"; NULL: "step" */
     int64_t step, steps;             /* done, and in all */
@@ -98,7 +98,8 @@ int et_progress_width(const et_progress *progress);
  * lock, such as signal handlers; the next redraw draws the bar below. Static. */
 const char *et_progress_eraser(const et_progress *progress);
 
-/* Takes the bar away or leaves it, last state shown, with a line end; a mute one goes. */
+/* Removes the bar; or, with keep, shows its last state and ends the line. A mute bar is always
+ * removed. */
 void et_progress_finish(et_progress *progress, bool keep);
 
 void et_progress_close(et_progress *progress); /* finishes first, keeping; NULL allowed */

@@ -23,10 +23,10 @@ int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *a
 bool et_sink_is_events(const et_sink *sink);
 int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error);
 
-/* Among positions, of what earlier logs are not the run's own and are set aside
- * (base/files/aside.h) before a file is cut off or begun anew: true, all that lies behind a
- * position; a time, files that were written last before it. Without positions of a kind and without
- * a time: all that there are.
+/* Members of positions that select earlier logs of another run. These are set aside
+ * (base/files/aside.h) before a file is cut off or begun anew. KEEPS true: everything after the
+ * position. SINCE, a time: the same in files last written before this time. Neither a time nor a
+ * position of this kind: everything.
  */
 #define ET_SINK_KEEPS "keeps"
 #define ET_SINK_SINCE "since"
@@ -36,7 +36,7 @@ typedef struct et_sink_resume_policy {
     double since;
 } et_sink_resume_policy;
 
-/* What positions say of the files of a kind. */
+/* The policy of positions for the files of a kind. */
 et_sink_resume_policy et_sink_resume_policy_of(const et_value *positions, const char *kind);
 /* Before a file is opened at offset. */
 int et_sink_set_aside(et_sink_resume_policy policy, const char *path, uint64_t offset,
@@ -45,7 +45,7 @@ int et_sink_set_aside(et_sink_resume_policy policy, const char *path, uint64_t o
 typedef struct et_progress et_progress;
 
 /* Prints above the progress bar a line for each nested dict, and a line for the other values.
- * except: names of nested dicts that people see otherwise, ended by NULL; NULL: none. Both are
+ * except: names of nested dicts that are shown elsewhere, ended by NULL; NULL: none. Both are
  * borrowed. */
 int et_sink_console_open(et_sink **out, et_progress *progress, const char *const *except,
                          et_error *error);

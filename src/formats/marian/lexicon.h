@@ -1,12 +1,12 @@
-/* A lexical shortlist of Marian, "lex.*.s2t.bin": which tokens of the target each token of the
- * source may give, little-endian.
+/* A lexical shortlist of Marian, "lex.*.s2t.bin": for each source token the target tokens that may
+ * translate it, little-endian.
  *
  *   u64 magic | u64 checksum | u64 first | u64 best | u64 n | u64 m | u64 offsets [n] | u32 list
  * [m]
  *
- * Token s of n - 1 may give list[offsets[s]] to list[offsets[s + 1] - 1]; the first `first` tokens
- * of the target may always come. best, most tokens of one source token when the file was made, is
- * not needed. Format: Marian's data/shortlist.h. Read-only, for all threads. */
+ * Source token s of n - 1 allows list[offsets[s]] to list[offsets[s + 1] - 1]. The first `first`
+ * target tokens are always allowed. best, the limit per source token when the file was made, is not
+ * needed. Format: Marian's data/shortlist.h. Read-only, for all threads. */
 #ifndef ETUDE_FORMATS_MARIAN_LEXICON_H
 #define ETUDE_FORMATS_MARIAN_LEXICON_H
 
@@ -33,7 +33,7 @@ void et_lexicon_close(et_lexicon *lexicon); /* NULL allowed */
 /* The number of tokens that may always come; at most the target's. */
 int64_t et_lexicon_first(const et_lexicon *lexicon);
 
-/* Tokens that a source token may give, [*count]; none of a token that the file does not have.
+/* Target tokens [*count] for a source token; none if the file does not have the source token.
  * Borrowed. */
 const uint32_t *et_lexicon_of(const et_lexicon *lexicon, int32_t source, size_t *count);
 
@@ -43,8 +43,8 @@ const char *et_lexicon_bytes(const et_lexicon *lexicon, size_t *length);
 /* The checksum that a file of these bytes has. */
 uint64_t et_lexicon_checksum(const char *bytes, size_t length);
 
-/* Makes a file: of source token s the list[offsets[s]] to list[offsets[s + 1] - 1]. offsets:
- * [sources + 1]. *bytes is the caller's (et_free). ET_ENOMEM. */
+/* Makes a file: source token s has the target tokens list[offsets[s]] to list[offsets[s + 1] - 1].
+ * offsets: [sources + 1]. *bytes is the caller's (et_free). ET_ENOMEM. */
 int et_lexicon_make(const uint64_t *offsets, int64_t sources, const uint32_t *list, int64_t first,
                     int64_t best, char **bytes, size_t *length, et_error *error);
 

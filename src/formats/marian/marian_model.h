@@ -5,8 +5,8 @@
  *
  * Data may be longer than their elements: writers fill them up to a multiple of 256 bytes. An item
  * of intgemm8 has a byte for each element, then one float32 m: a value is byte / m. The bytes of a
- * matrix [rows, columns] are those of [columns, rows], except in a table of embeddings, whose name
- * has "Wemb" in it.
+ * matrix [rows, columns] are stored as [columns, rows], except for a table of embeddings, whose
+ * name contains "Wemb".
  *
  *     et_marian_model *model;
  *     if (et_marian_model_open(&model, bytes, length, "model.bin", &error)) ...

@@ -52,7 +52,7 @@ int et_npz_read(const et_npz *npz, const et_npz_array *array, void *bytes, et_er
 
 /* ---- writing ---- */
 
-/* What is written: elements of float32 or bytes. */
+/* An array to write: elements of float32 or bytes. */
 typedef struct et_npz_item {
     const char *name;
     et_npz_type type;

@@ -12,8 +12,8 @@
 
 #include "base/arena.h"
 
-/* Memory for parsing: an arena, or a block (aligned to 16) that is at least as large as the memory
- * that the same bytes needed in an arena. For one parse each; used: the bytes of that parse. */
+/* Memory for one parse: an arena, or a block (aligned to 16). The block must be at least as large
+ * as the memory that the same bytes need in an arena. used: bytes that the parse has used. */
 typedef struct et_example_memory {
     et_arena *arena;
     unsigned char *block;
@@ -27,7 +27,7 @@ typedef struct et_example_memory {
 int et_example_read(et_example *out, et_example_memory *room, const void *bytes, size_t length,
                     et_error *error);
 
-/* The last feature with that key, which is the valid one; NULL: none. */
+/* The last feature with this key, which is the valid one; NULL: none. */
 const et_feature *et_example_last(const et_example *example, const char *key);
 
 /* "integers", "floats", "bytes", "nothing". Static. */

@@ -1,7 +1,7 @@
 /* Bytes of a file, plain or gzip, from front to end, and writing such a file. Only this module uses
  * zlib. Several gzip members in a row are one run of bytes, as for gzip -d. Zeros after a member
- * are the padding of a tape or a block device; anything else there is an error, and so is a file
- * that ends within a member. Memory: 64 KiB and zlib's 40, for files of any size. One thread at a
+ * are accepted as the padding of a tape or a block device. Other bytes after a member, or an end
+ * within a member, are errors. Memory: 64 KiB and zlib's 40, for files of any size. One thread at a
  * time.
  *
  *     et_packed_reader *reader;
@@ -23,7 +23,7 @@
 
 typedef struct et_packed_reader et_packed_reader;
 
-/* Whether a file is plain although it begins as gzip does, going by its first bytes. */
+/* Decides by its first bytes whether a file that begins like gzip is plain. */
 typedef bool et_packed_plain_fn(const unsigned char *first, size_t count);
 
 /* Takes fd, of a regular file, in any case; path is borrowed. ET_EFORMAT: the name ends in .gz and

@@ -29,8 +29,8 @@ uint32_t et_crc32c(const void *bytes, size_t length);
 /* The same by table, on any processor. */
 uint32_t et_crc32c_table(const void *bytes, size_t length);
 
-/* What TFRecord stores, so that a checksum of bytes that hold checksums is not degenerate:
- * rotated right by 15 bits, plus 0xa282ead8. */
+/* The masked checksum that TFRecord stores: rotated right by 15 bits, plus 0xa282ead8. Masking
+ * keeps checksums of bytes that contain checksums meaningful. */
 uint32_t et_crc32c_mask(uint32_t crc);
 
 /* Bytes before the data of a record (length and its crc), after it, and both. */

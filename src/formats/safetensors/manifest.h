@@ -45,7 +45,7 @@ typedef struct et_manifest {
     char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
     size_t leaving_count, leaving_capacity;
     double begun;     /* when the run began, by the clock of files (et_file_clock); 0: not known */
-    double kept_time; /* from which hours count for `kept`: of the last one; 0: none were counted */
+    double kept_time; /* time of the last checkpoint in `kept`, from which hours count; 0: none */
 } et_manifest;
 
 /* Reads the manifest; a missing one is empty. A damaged one is ET_EFORMAT. Changes nothing: for
@@ -77,8 +77,8 @@ int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_er
 /* Takes out entry index, not the only one; its file goes with the next commit. */
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
 
-/* Takes a file out, with its entry if it has one, the only one too: it goes with the next commit,
- * of a manifest that names another. */
+/* Removes a file from the manifest, with its entry, even the only one. The file is deleted by the
+ * next commit of a manifest that names another file. */
 int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error);
 
 /* Makes the manifest durable, then deletes the leaving files. On failure the old manifest remains;

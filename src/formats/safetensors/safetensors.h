@@ -36,11 +36,11 @@
 #define ET_SAFETENSORS_SUFFIX     ".safetensors" /* of a file's name */
 #define ET_SAFETENSORS_HEADER_MAX 100000000      /* bytes of JSON; the public reader's limit */
 
-/* Whether a path has the name of such a file. */
+/* Whether a path ends like a safetensors file. */
 bool et_safetensors_is_name(const char *path);
 
-/* dtype of a float16 tensor of another program's file: none of ours, so code that does not know
- * it takes no such tensor. Elements have 2 bytes (base/dtype.h). */
+/* dtype of a float16 tensor in another program's file. It is not a dtype of Etude, so code that
+ * does not know it refuses such a tensor. Elements have 2 bytes (base/dtype.h). */
 #define ET_SAFETENSORS_F16 ET_DTYPE_COUNT
 
 /* ---- writing ---- */
@@ -51,8 +51,8 @@ typedef struct et_safetensors_item {
 } et_safetensors_item;
 
 /* A reader of values that are not in memory, for items whose data is NULL: passes all bytes of
- * items[item] to take, from first to last, in pieces. It is called twice for each item and must
- * give the same values. */
+ * items[item] to take, from first to last, in pieces. The reader is called twice for each item and
+ * must give the same values. */
 typedef int et_safetensors_take_fn(void *payload, const void *bytes, size_t size, et_error *error);
 typedef struct et_safetensors_reader {
     int (*read)(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
@@ -81,8 +81,8 @@ int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written
                          const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error);
 
-/* A file for another program: without seal and checksums. format: what its metadata says of the
- * tensors, such as "pt" of PyTorch's. An item may be of ET_SAFETENSORS_F16. */
+/* A file for another program: without seal and checksums. format: the format in its metadata, such
+ * as "pt" for PyTorch. An item may have ET_SAFETENSORS_F16. */
 int et_safetensors_write_foreign(const char *path, const char *format,
                                  const et_safetensors_item *items, size_t count,
                                  const et_safetensors_reader *reader, et_error *error);
@@ -151,7 +151,8 @@ const char *et_safetensors_metadata(const et_safetensors *file, const char *key)
 /* Whether a name is UTF-8 without control characters, U+0080 to U+009F among them. */
 bool et_tensor_name_sound(const char *name);
 
-/* What of a name no file can have, such as "has control characters"; NULL: nothing. Static. */
+/* The reason why no file can have a name, such as "has control characters"; NULL: the name is
+ * valid. Static. */
 const char *et_tensor_name_fault(const char *name);
 
 /* A name for messages, by value: control characters and invalid UTF-8 bytes as "\x1b"; cut if it is

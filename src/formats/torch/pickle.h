@@ -24,7 +24,7 @@
 typedef struct et_pickle {
     const char *bytes;
     size_t length;
-    size_t at;        /* where the next pickle begins; after a read, what follows it */
+    size_t at;        /* where the next pickle begins; after a read, the end of this pickle */
     const char *name; /* of the file, for messages */
 } et_pickle;
 
@@ -36,7 +36,7 @@ typedef enum et_pickle_type {
     ET_PICKLE_BFLOAT16,
 } et_pickle_type;
 
-/* What tensors share: a run of elements. */
+/* A run of elements, which tensors can share. */
 typedef struct et_pickle_storage {
     const char *key;  /* its name in the archive */
     const char *type; /* "FloatStorage" */
@@ -54,7 +54,7 @@ typedef struct et_pickle_tensor {
 } et_pickle_tensor;
 
 /* The tensors of a dict, in its order. All lives in arena, and nothing points into bytes.
- * ET_EFORMAT: damaged, or another object; the message names the place and what is not allowed. */
+ * ET_EFORMAT: damaged, or another object; the message names the place and the fault. */
 int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t *count,
                            et_arena *arena, et_error *error);
 
@@ -62,7 +62,7 @@ int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t
 int et_pickle_read_texts(et_pickle *pickle, const char ***texts, size_t *count, et_arena *arena,
                          et_error *error);
 
-/* A dict of facts about the writer: *little_endian is what its entry of that name says. */
+/* Reads a dict of facts about the writer: *little_endian is its entry with this name. */
 int et_pickle_read_order(et_pickle *pickle, bool *little_endian, et_error *error);
 
 #endif

@@ -29,15 +29,15 @@ int64_t et_zip_count(const et_zip *zip);
 /* The name of a file, borrowed until close; NULL: it has none. */
 const char *et_zip_name(const et_zip *zip, int64_t index);
 
-/* The number of the file of a name; -1: there is none. */
+/* The number of the file with this name; -1: no such file. */
 int64_t et_zip_find(const et_zip *zip, const char *name);
 
-/* Its length in bytes, as the archive says. ET_EFORMAT: none, or one that is more than 100 times
- * the packed length and 16 MiB (a zip bomb). */
+/* The length of a file in bytes, according to the archive. ET_EFORMAT: no length, or a length above
+ * 16 MiB and 100 times the packed length (a zip bomb). */
 int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *error);
 
-/* Reads `length` bytes of it, from the one at `from`: no more is ever unpacked, whatever the
- * archive says. ET_EFORMAT: there are fewer, or they are damaged. */
+/* Reads `length` bytes of a file, beginning at byte `from`. Never unpacks more, whatever length the
+ * archive declares. ET_EFORMAT: the file is shorter or damaged. */
 int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, uint64_t length,
                 et_error *error);
 

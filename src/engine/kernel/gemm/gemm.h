@@ -1,7 +1,7 @@
 /* Matrix products with oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums. Gradients
- * of weights, A^T B, and float32 products of few rows use Etude's own kernel instead
- * (arguments.h), the former in bfloat16 if that is as fast as blocks. gemm/onednn_block.c,
- * which runs oneDNN's products, works with its versions 2 and 3.
+ * of weights, A^T B, and float32 products of few rows use Etude's own kernel (arguments.h) instead;
+ * bfloat16 gradients do so where it is as fast as blocks. gemm/onednn_block.c runs oneDNN's
+ * products, with oneDNN 2 or 3.
  *
  * Equal bits for any number of threads: a product is divided into a fixed grid of tiles that
  * depends only on its shape and the CPU. Single-threaded primitives do each tile, and threads share
@@ -55,7 +55,7 @@ typedef struct et_gemm_shape {
 /* Whether this CPU has instructions for bfloat16 products (AVX-512 BF16 or AMX). */
 bool et_gemm_has_bf16(void);
 
-/* Whether it has AMX, whose bfloat16 products are several times as fast. */
+/* Whether the CPU has AMX, whose bfloat16 products are several times as fast. */
 bool et_gemm_has_amx(void);
 
 /* "AMX", "AVX-512 BF16", "AVX-512", "AVX2" or "SSE": what oneDNN will use here. Static. */
@@ -65,18 +65,18 @@ const char *et_gemm_isa(void);
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
 void et_gemm_cache_close(et_gemm_cache *cache);
 
-/* Which of two ways computes a product that both can: blocks, which are oneDNN's, or Etude's own
- * kernels. */
+/* Choice between oneDNN's blocks and Etude's own kernels, for products that both can compute. */
 typedef enum et_gemm_preference {
-    ET_GEMM_BEST, /* as this CPU does it faster */
+    ET_GEMM_BEST, /* the faster one on this CPU */
     ET_GEMM_BLOCKS,
     ET_GEMM_OWN
 } et_gemm_preference;
 
-/* For tests and comparisons: all products of the cache are made so. Before the first of them. */
+/* For tests and comparisons: sets the preference for all products of the cache. Call before the
+ * first product. */
 void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_preference preference);
 
-/* For tests: as on a CPU whose cores have a second-level cache of `bytes`. */
+/* For tests: assumes a second-level cache of `bytes` per core. */
 void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes);
 
 /* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
@@ -87,21 +87,21 @@ void et_gemm_cache_trace(et_gemm_cache *cache, int thread, et_track *track);
  * operand that is made for only one product. */
 et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
 
-/* Whether Etude's own kernel computes gradients of weights, A^T B of that type. It reads B in
- * place, so packing B is useless. */
+/* Whether Etude's own kernel computes gradients of weights, A^T B, of this type. The kernel reads B
+ * in place, so packing B is useless. */
 bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
-/* Whether our own kernel does a product of more than ET_GEMM_FEW_ROWS rows, as it reads an unpacked
- * B faster than blocks do a packed one: float32 whose rows are far from each other, if oneDNN takes
- * no panels. */
+/* Whether Etude's own kernel computes a product of more than ET_GEMM_FEW_ROWS rows, because it
+ * reads the unpacked B faster than blocks read a packed B: B is float32 with rows far from each
+ * other, and oneDNN takes no panels. */
 bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
-/* Whether a product of more than ET_GEMM_FEW_ROWS rows reads an unpacked B as fast as a packed one,
- * so that packing it for a few runs is useless: B is float32, not transposed, dense and small; or
- * et_gemm_own_rows. */
+/* Whether a product of more than ET_GEMM_FEW_ROWS rows reads an unpacked B as fast as a packed B: B
+ * is float32, not transposed, dense and small; or et_gemm_own_rows. Then packing B for a few runs
+ * is useless. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
-/* The product of that shape, made at the first call. Valid until the cache is closed. Not
+/* The product of this shape, made at the first call. Valid until the cache is closed. Do not call
  * while products of the cache run. k is at least 1; accumulate excludes an activation. */
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error);
 
@@ -113,8 +113,8 @@ size_t et_gemm_packed_size(const et_gemm *gemm);
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
 
-/* Runs it with up to the cache's threads; inside a parallel region, alone on the calling thread
- * (outermost level). bias is NULL unless the shape has one. C overlaps nothing. */
+/* Runs the product with up to the cache's threads; inside a parallel region (outermost level), on
+ * the calling thread alone. bias is NULL unless the shape has one. C overlaps nothing. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
 
 /* Products of the same shape, without packing. a, b, c and bias are the distances, in elements,
@@ -131,11 +131,11 @@ typedef struct et_gemm_groups {
 void et_gemm_run_groups(const et_gemm *gemm, const et_gemm_groups *groups, void *c, const void *a,
                         const void *b, const float *bias);
 
-/* For an op that runs a product piecewise inside its own parallel region: tiles 0 .. tiles - 1
- * in any order and on any threads, all done before the sums 0 .. sums - 1 (none for most
- * products; they add up what pieces of a long k gave). thread is the caller's number in its
- * team, below the cache's threads; each tile and sum belongs to one thread. At most one
- * product with sums is under way in a cache at a time; of others, any number.
+/* For an op that runs a product piecewise inside its own parallel region. First run tiles 0 ..
+ * tiles - 1 in any order on any threads, then sums 0 .. sums - 1, which add the results for the
+ * pieces of a long k (most products have no sums). Each tile and sum belongs to one thread. thread:
+ * the caller's number in its team, below the cache's threads. In a cache, at most one product with
+ * sums may run at a time, and any number of others.
  *
  *     #pragma omp for
  *     for (int64_t tile = 0; tile < et_gemm_tiles(gemm); tile++)
@@ -155,8 +155,8 @@ typedef struct et_gemm_part {
 
 et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile);
 
-/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16"; "own" is our kernel. Valid
- * as the gemm. */
+/* The name of oneDNN's implementation of the first tile, such as "brg:avx512_core_bf16"; "own":
+ * Etude's kernel. Valid as long as the gemm. */
 const char *et_gemm_implementation(const et_gemm *gemm);
 
 /* For tests: how many primitives the cache made so far. */

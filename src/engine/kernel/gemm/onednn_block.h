@@ -31,8 +31,8 @@ typedef struct et_gemm_block_shape {
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error);
 void et_gemm_engine_close(et_gemm_engine *engine);
 
-/* Whether blocks with A and B of that type take B in panels: elsewhere B is [k, n]. A CPU that
- * has no bfloat16 product has no panels of that type. */
+/* Whether blocks with A and B of this type take B in panels; otherwise B is [k, n]. A CPU without
+ * bfloat16 products has no bfloat16 panels. */
 bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab);
 
 /* A block of that shape: C = A B + bias, or onto C. The engine must outlive it. ET_ENOMEM or
@@ -51,7 +51,8 @@ bool et_gemm_fast_bf16(void);
 /* Whether gradients of weights in float32 are faster by blocks than by our own kernel. */
 bool et_gemm_fast_blocks(void);
 
-/* A block whose m is a multiple of this sums every row in the same order at every position. */
+/* Unit of rows: if m of a block is a multiple of this number, all rows are summed in the same
+ * order. */
 int64_t et_gemm_row_unit(void);
 
 /* Call with OpenMP set to one thread (omp_set_num_threads). false: a kernel without panels had no

@@ -1,6 +1,6 @@
 /* Products of bfloat16 with AMX, whose registers are tiles: C = A B, float32 sums. For operands
- * that stay in one core's cache and are multiplied again and again, such as those of Muon's
- * iterations. gemm/gemm.h has products of any shape on any CPU.
+ * that stay in one core's cache and are multiplied repeatedly, as in Muon's iterations. gemm/gemm.h
+ * has products of any shape on any CPU.
  *
  * All sizes are multiples of ET_TILE_UNIT, the operands padded with zeros. B is in panels of
  * ET_TILE_UNIT columns with pairs of rows interleaved, [n / 32][k / 2][32][2]: of a stored B

@@ -57,8 +57,8 @@ ET_INLINE vf v_exp2_fine(vf x)
 
 /* log x within 2 units in the last place (near 1: within 2e-7), for x positive, normal and finite.
  * x = m 2^e with m in [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1), |s| <= 1/5, by its
- * series to s^11 (rest 2e-10). e log 2 is added last, in one multiply-add, since it is the larger
- * part unless e is 0. */
+ * series to s^11 (rest 2e-10). e log 2, the larger part unless e is 0, is added last, in one
+ * multiply-add. */
 ET_INLINE vf v_log(vf x)
 {
     vf e, m = v_split(x, &e);
@@ -115,7 +115,7 @@ ET_INLINE vf v_sin_turned(vf x, float n)
     vf c = v_fma(v_set(2.4433157e-5f), z, v_set(-1.3887316e-3f));
     c = v_fma(c, z, v_set(4.1666646e-2f));
     c = v_fma(c, z * z, v_fma(z, v_set(-0.5f), v_set(1.0f)));
-    /* Which quarter: 0, 1/4, 1/2 or 3/4 of a turn. */
+    /* The quarter: 0, 1/4, 1/2 or 3/4 of a turn. */
     const vf turns = (k + v_set(n)) * v_set(0.25f);
     const vf quarter = turns - v_round(turns - v_set(0.375f));
     const vf half = quarter + quarter;

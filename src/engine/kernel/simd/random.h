@@ -40,9 +40,10 @@ static void keep_run(uint8_t *keep, const keep_stream *stream, uint64_t first, i
     }
 }
 
-/* Bytes from one row of keep_grid() to the next: `columns` bits in a power of two of bytes, or in a
- * multiple of 8, so that calls of the generator end with a row or share out whole rows. 20 columns
- * are 3 bytes, stride 4; 60 are 8, stride 8; 100 are 13, stride 16. */
+/* Bytes from one row of keep_grid() to the next: `columns` bits, rounded up to a power of two of
+ * bytes below 8, else to a multiple of 8, so that a call of the generator covers whole rows or a
+ * row takes whole calls. 20 columns are 3 bytes, stride 4; 60 are 8, stride 8; 100 are 13, stride
+ * 16. */
 static int keep_stride(int columns)
 {
     const int blocks = (columns + 7) / 8;

@@ -41,8 +41,8 @@
 #include "base/dtype.h"
 #include "base/inline.h"
 
-/* Unrolls the loop that follows, so that its arrays of vectors live in registers; or by so many
- * rounds, so that less of it is counting. */
+/* Unrolls the following loop completely, so that its arrays of vectors live in registers; or by a
+ * number of rounds, to reduce loop overhead. */
 #define ET_PRAGMA(text) _Pragma(#text)
 #ifdef __clang__
 #define ET_UNROLL           _Pragma("unroll")

@@ -103,7 +103,7 @@ void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
 #define ET_RULE(name_)                                                                             \
     .name = #name_, .fields = &et_rule_##name_##_fields, .size = sizeof(et_##name_), .fused = true
 
-/* The list of lamb and lars; an empty one means that of weight decay. */
+/* The list of lamb and lars; empty: the list for weight decay. */
 #define ET_NO_ADAPTATION "exclude_from_layer_adaptation"
 #define ET_NO_DECAY      "exclude_from_weight_decay"
 

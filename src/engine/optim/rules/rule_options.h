@@ -2,8 +2,8 @@
  * rules.def, with Model Garden's names and defaults (muon's are Etude's).
  * <etude/optimizer_settings.h> has most of these structs: a program gives them to
  * et_optimizer_setup, and the table that is with the rule describes their members for every reader
- * and printer. All are in one struct, whose `type` chooses one; the others keep their values and
- * are ignored.
+ * and printer. One struct has all of them. Its `type` chooses a rule; settings of other rules keep
+ * their values and are ignored.
  *
  * jit_compile, which asks TensorFlow for a compiled update, is read and has no effect: every update
  * is compiled. */
@@ -25,8 +25,8 @@ enum {
     ET_OPTIMIZER_COUNT
 };
 
-/* Rules that et_optimizer_setup has no struct for. Those of Keras's newer names have the settings
- * of the older ones, without sgd's decay; adamw_experimental has weight_decay and no lists. */
+/* Rules without a struct in et_optimizer_setup. Rules with Keras's newer names have the settings of
+ * the older rules, without sgd's decay; adamw_experimental has weight_decay and no lists. */
 typedef struct et_sgd_experimental {
     et_sgd sgd;
     bool jit_compile;

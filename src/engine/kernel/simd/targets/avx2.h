@@ -73,9 +73,9 @@ ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
     return v_load_bf16(lane);
 }
 
-/* Nearest even: add 0x7fff plus the bit that stays lowest. A NaN keeps its upper bits and gets
- * the quiet one, so that it does not become an infinity. packus works within halves of a
- * register; the permutation brings the two halves together. */
+/* Nearest even: add 0x7fff plus the bit that stays lowest. A NaN keeps its upper bits and gets the
+ * quiet bit, so it does not become an infinity. packus works within halves of a register; the
+ * permutation brings the two halves together. */
 ET_INLINE __m128i v_narrow(vf value)
 {
     __m256i bits = _mm256_castps_si256(value);

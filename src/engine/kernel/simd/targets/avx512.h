@@ -233,9 +233,9 @@ ET_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
-/* Halves of vectors folded until each has one lane left: 30 moves where 16 sums take 64. 0x44 and
- * 0xee take halves of each 128-bit lane of both operands; 0x88 and 0xdd take its even and its odd
- * 128-bit lanes. fold is a constant. */
+/* Folds halves of vectors until each sum is in one lane: 30 moves instead of the 64 of 16 separate
+ * sums. 0x44 and 0xee take halves of each 128-bit lane of both operands; 0x88 and 0xdd take its
+ * even and its odd 128-bit lanes. fold is a constant. */
 ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
 {
     vf t[8], u[4];

@@ -96,7 +96,7 @@ ET_INLINE vf v_fma(vf a, vf b, vf c)
     return a * b + c;
 }
 
-/* By bits: a mask has all of a lane's or none. */
+/* Bitwise: a lane of a mask has all bits or none. */
 ET_INLINE vf v_select(vm m, vf a, vf b)
 {
     return (vf)((m & (vm)a) | (~m & (vm)b));
