@@ -21,7 +21,7 @@ typedef struct et_cluster_facts {
 
 #define ET_CLUSTER_DIVISOR_MIN 1e-12
 
-/* The divisor in a report; 0: none, or an impossible one: sizes that nothing has. */
+/* The divisor in a report; 0: none, or impossible values. */
 double et_cluster_divisor(const unsigned char *report);
 
 /* The tasks of the cluster, and the placement of the model. */

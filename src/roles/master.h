@@ -74,7 +74,7 @@ typedef enum et_master_phase {
     ET_MASTER_FAILED,
 } et_master_phase;
 
-/* Of a worker. */
+/* The state of a worker. */
 typedef enum et_standing {
     ET_STANDING_AWAY,  /* not joined, or its ticket was taken back */
     ET_STANDING_ASKS,  /* for a ticket */
@@ -118,9 +118,9 @@ typedef struct et_master {
     int64_t version, target, ticket;
     uint64_t sequence, session;
     et_asking *server;     /* [servers] */
-    et_message_kind asked; /* of all servers, which do one thing at a time; NONE: nothing */
+    et_message_kind asked; /* the question to all servers, one at a time; NONE: no question */
     int left;              /* servers that have not answered */
-    int admitting;         /* the worker that ADMIT is of; -1: none */
+    int admitting;         /* the worker that ADMIT admits; -1: none */
     bool wants_state, ends;
     et_master_adds adds;
     et_master_update update;

@@ -1,8 +1,8 @@
 /* A parameter server's protocol. The server holds a slice of the weights and the optimizer's slots
- * for them. It keeps one gradient of each worker until the master says which update uses it, adds
- * the gradients of an update, and makes updates in the master's order. So all servers make the same
- * updates in the same order, each once, completely or not at all. Whenever the master asks, the
- * state is that of one step; gradients added to the next update are no part of it.
+ * for them. It keeps one gradient of each worker until the master assigns the gradient to an
+ * update, adds the gradients of an update, and makes updates in the master's order. So all servers
+ * make the same updates in the same order, each once, completely or not at all. Whenever the master
+ * asks, the state belongs to one step; it has no gradients added to the next update.
  *
  * A worker that the master has not admitted, an ended session, or a ticket that was pushed before
  * is refused or answered again; nothing changes. Allocates only at open. */
@@ -13,7 +13,7 @@
 
 #include "roles/wire/message.h"
 
-/* What holds and updates; floats in the order of the placement. */
+/* The holder of weights and slots, which updates them; floats are in the order of the placement. */
 typedef struct et_param_server_store {
     void *self;
     int64_t weights, state; /* floats: of the weights; of weights and slots */

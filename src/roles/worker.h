@@ -25,7 +25,7 @@
  *     master -> servers   APPLY  the update, once it has all its gradients (DONE)
  *
  * Only the master orders updates; all servers make an update once, or none does. Between two
- * updates the state of the servers is that of one step. Every message may be lost, repeated or
+ * updates, all servers have the state of the same step. Every message may be lost, repeated or
  * late: a question has a sequence number and is asked again, and an answer is given again. */
 #ifndef ETUDE_ROLES_WORKER_H
 #define ETUDE_ROLES_WORKER_H

@@ -20,8 +20,9 @@ void et_samples_describe(const et_samples *samples, const et_batch *batch, char 
 /* The samples of a pick as a whole batch: data, number of the pass, and the empty rest. */
 int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
 
-/* Whether samples may become one: of the same fields, each there once, since it is owned once, and
- * fewer than 2^32, which is added to total. of_what: "of a mix", in messages. */
+/* Checks that samples can be joined: all have the same fields, no object occurs twice, because the
+ * result owns each, and there are fewer than 2^32 in all. Adds the number of samples to *total.
+ * of_what: "of a mix", in messages. */
 int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
                            et_error *error);
 
@@ -37,8 +38,8 @@ int et_position_check(const et_position *position, int64_t fingerprint, et_error
 /* As et_source_begin without moving the source; until et_source_end. */
 int et_source_claim(et_source *source, const char *reader, et_error *error);
 
-/* The method rewind, also of a class without one. With next, to the beginning of a new pass over
- * data that repeat, unless it is at the beginning of one. */
+/* Calls the method rewind, or replaces a missing one. next: for data that repeat, goes to the
+ * beginning of a new pass, unless the source is at the beginning of a pass. */
 int et_source_rewind_to(et_source *source, bool next, et_error *error);
 
 bool et_position_equal(const et_position *a, const et_position *b);
@@ -51,7 +52,7 @@ int et_traced_source_open(et_source **out, et_source *inner, et_track *track, et
 
 void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 
-/* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
+/* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size);
 
 /* Renumbers: sample i of inner's batches becomes first + i stride. So the numbers of several data,
@@ -62,8 +63,8 @@ int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t
 
 /* ---- a source around another one: around.c ---- */
 
-/* The first members of a decorator. Where it adds nothing, its class has the methods below, which
- * call inner's; close frees the struct as well. */
+/* The first members of a decorator. The methods below call the methods of inner; the class of a
+ * decorator uses them where the decorator changes nothing. close frees the struct as well. */
 typedef struct et_around {
     et_source source;
     et_source *inner; /* owned */
@@ -82,8 +83,8 @@ uint64_t et_around_content(const et_source *source);
     et_around_position, et_around_seek, describe, et_around_close, et_around_batches,              \
         et_around_content, et_around_rewind
 
-/* A zeroed decorator of so many bytes; what: in the message of a failure. NULL: no memory, and
- * inner is the caller's. */
+/* A zeroed decorator of `size` bytes; what: its name in messages. NULL: no memory, and the caller
+ * keeps inner. */
 void *et_around_new(size_t size, const et_source_class *class, et_source *inner, const char *what,
                     et_error *error);
 

@@ -10,8 +10,8 @@
 
 /* The data of a source: files, a frame, or an object of a program's class. */
 struct et_table_columns {
-    const et_encoder *encoder; /* of the data set that it is in; NULL: it is in none */
-    char *name;                /* there; owned */
+    const et_encoder *encoder; /* of its data set; NULL: in no data set */
+    char *name;                /* in the data set; owned */
     bool in_memory;            /* a frame */
     et_own_columns *own;       /* borrowed; NULL: a frame or files */
     bool examples;             /* tf.Examples; else CSV */

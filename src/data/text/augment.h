@@ -5,8 +5,8 @@
  *                  in place of a word that both have once, at the begin, at the end, or after the
  *                  same share of the words
  *
- * Whether a pair has a copy, and which, are functions of its number in the corpus alone (counted
- * random numbers), so they are the same for any number of threads and after a resume. */
+ * The number of a pair in the corpus decides whether it has a copy, and which (counted random
+ * numbers): copies are the same for any number of threads and after a resume. */
 #ifndef ETUDE_DATA_TEXT_AUGMENT_H
 #define ETUDE_DATA_TEXT_AUGMENT_H
 
@@ -37,8 +37,8 @@ void et_augment_print(const et_augment *augment, et_strbuf *out);
 
 bool et_augment_is_used(const et_augment *augment);
 
-/* The copy of pair number `index` by one kind: source and target, which are emptied first. *made
- * false: it has none. ET_ENOMEM. */
+/* Makes the copy of pair `index` by one kind: source and target, which are emptied first. *made
+ * false: the pair has no copy of this kind. ET_ENOMEM. */
 int et_augment_make(const et_augment *augment, et_augment_kind kind, int64_t index,
                     const char *const texts[2], const size_t lengths[2], et_strbuf copies[2],
                     bool *made, et_error *error);

@@ -1,8 +1,8 @@
-/* A parallel corpus: pairs of lines that translate each other. They come from two lists of files
- * (line N of one side translates line N of the other), from one list of files with two columns,
- * source TAB target, or from records of tf.Examples with a string for each side, as in Model
- * Garden's prepared data. text.h describes the text. Later stages (encoded.h) decide what to leave
- * out of training; it is counted here.
+/* A parallel corpus: pairs of lines that translate each other. Pairs come from one of three inputs:
+ * two lists of files (line N of one side translates line N of the other); a list of files with two
+ * columns, source TAB target; or tf.Examples with a string for each side, as in Model Garden's
+ * prepared data. text.h describes the text. Later stages (encoded.h) leave pairs out of training;
+ * the corpus counts these pairs.
  *
  *     et_corpus *corpus;
  *     et_corpus_pair pair;
@@ -49,8 +49,8 @@ void et_corpus_close(et_corpus *corpus); /* NULL allowed */
  * counts), or if there was no line at all. After a failure only close is allowed. */
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
 
-/* Gives the source line of each pair, then its target line; *text NULL at the end. What
- * et_vocabulary_train asks for; payload is the corpus. */
+/* Gives the source line of each pair, then its target line; *text NULL at the end. A callback for
+ * et_vocabulary_train; payload is the corpus. */
 int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error);
 
 /* The position of a pair: path and line (or record) of its source (or target) side. lines[i] is the
@@ -64,7 +64,7 @@ void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool t
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target);
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
 
-/* What became of the pairs of a corpus. All in pairs. */
+/* Numbers of pairs of a corpus, by what was done with them. */
 typedef struct et_corpus_counts {
     int64_t read;      /* in the files */
     int64_t kept;      /* in use */

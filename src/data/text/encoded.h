@@ -3,7 +3,7 @@
  * duplicates are left out and counted.
  *
  * The key of the cache covers the contents: bytes of the text files and of the vocabularies, and
- * the filter. A cache with another key is made again; so is a damaged one, with a warning; a cache
+ * the filter. A cache with another key, or a damaged cache (with a warning), is made again. A cache
  * that cannot be written gives only a warning. Finding the key reads the text, and checking the
  * cache reads the file, unless no file was written since the last check (corpus.h). Layout:
  * encoded_private.h.
@@ -75,7 +75,7 @@ static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_
     return (int64_t)(encoded->offsets[2 * pair + 2] - encoded->offsets[2 * pair + 1]) + 1;
 }
 
-/* That, of a side which ends at most tokens (0: any). */
+/* The same length, cut to `most` tokens (0: no limit). */
 static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int64_t pair,
                                                   bool target, int64_t most)
 {
@@ -86,7 +86,7 @@ static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int
 
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
-/* The same of a side that ends at most tokens, EOS counted (0: any). Returns how many there are. */
+/* The same, cut to `most` tokens, EOS included (0: no limit). Returns their number. */
 int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
                                  int32_t *ids);
 

@@ -5,8 +5,8 @@
  *
  *     if (et_paths_match(&files, &given, "task.train_data.source_path", &arena, &error)) ...
  *
- * As Model Garden's match_files, except that paths without a pattern are checked here, and there
- * only when they are read. */
+ * Like Model Garden's match_files, which checks paths without a pattern only when they are read;
+ * Etude checks them here. */
 #ifndef ETUDE_DATA_TEXT_PATHS_H
 #define ETUDE_DATA_TEXT_PATHS_H
 
@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 
-/* The files, in arena; none if none is given. ET_EDATA: a pattern without files, an empty path;
+/* The files, in arena; empty if given is empty. ET_EDATA: a pattern without files, an empty path;
  * ET_ENOTFOUND and others: a missing path. setting: for messages; NULL: none. */
 int et_paths_match(et_strings *out, const et_strings *given, const char *setting, et_arena *arena,
                    et_error *error);

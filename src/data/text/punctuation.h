@@ -1,5 +1,5 @@
-/* Punctuation of a text as Moses normalizes it before tokens are made: one kind of quotes, dashes
- * and spaces, and the order of quotes and commas of the language. Equal to sacremoses'
+/* Normalizes punctuation before a text is split into tokens, as Moses does: one kind of quotes,
+ * dashes and spaces, and the language's order of quotes and commas. Equal to sacremoses'
  * MosesPunctNormalizer with its defaults. Models of OPUS-MT were trained on such text. */
 #ifndef ETUDE_DATA_TEXT_PUNCTUATION_H
 #define ETUDE_DATA_TEXT_PUNCTUATION_H

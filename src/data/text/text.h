@@ -48,8 +48,8 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error);
 /* Lines read so far, in all files together. */
 int64_t et_text_count(const et_text *text);
 
-/* What begins a text, has no LF and is all of it, or longer than a line may be. ET_EDATA: it has
- * CRs, as old Macs and some exports end lines. */
+/* Checks the beginning of a text without LF: the whole text, or more than a line may have.
+ * ET_EDATA: it has CRs, with which old Macs and some exports end lines. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error);
 
 /* Checksum of a file's bytes on disk; *length is their number. */

@@ -22,7 +22,7 @@ typedef struct et_keys {
 /* Pairs for all roles: keys[ET_JOB_ROLES]. ET_EUSAGE: built without ZeroMQ. */
 int et_keys_make(et_keys *keys, et_error *error);
 
-/* Into a folder that has none yet; made if need be. */
+/* Writes keys into a folder without keys, which is made if missing. */
 int et_keys_write(const et_keys *keys, const char *directory, et_error *error);
 
 /* ET_EDENIED: other users may read a .key. ET_EFORMAT: a file has no valid key. */

@@ -5,8 +5,8 @@
  * it.
  *
  * A header has the sender (a task's number: 0 the master, then servers, then workers), its run and
- * session, and the sequence number of the question; an answer has that of its question. A message
- * with a wrong checksum, size or kind is ignored. All is little-endian; floats are float32.
+ * session, and a sequence number; an answer has the number of its question. A message with a wrong
+ * checksum, size or kind is ignored. All is little-endian; floats are float32.
  *
  * No threads, no clock: the caller passes the time, in seconds. */
 #ifndef ETUDE_ROLES_WIRE_MESSAGE_H
@@ -122,10 +122,10 @@ bool et_asking_takes(et_asking *asking, const et_message *message);
  * A chunk is the number of its message, its offset there, the size of the whole (8 bytes each,
  * little-endian), then its bytes. The whole is a header and its body.
  *
- * Memory is allocated only for messages of several chunks, after the first has arrived: at most
- * `largest` bytes each, for as many connections at a time as there are places. Places keep their
- * memory for the next message. A further connection gets the place that has waited longest for its
- * next chunk.
+ * Memory is allocated only for messages of several chunks, after the first chunk has arrived: at
+ * most `largest` bytes per message. The number of places limits the connections that have such
+ * memory. Places keep their memory for the next message. A further connection gets the place that
+ * has waited longest for its next chunk.
  *
  * No threads. */
 

@@ -1,7 +1,7 @@
-/* Incoming connections of a task, by descriptor, and the memory that each holds: the bytes that it
- * has sent, as TCP counts them, minus the bytes that the task has read. The transport itself would
- * accept any amount of memory. This module shuts (shutdown(2)) a connection in these cases; the
- * transport then sees an ended connection:
+/* Incoming connections of a task, by descriptor, and the memory that each holds: the bytes that the
+ * peer has sent, as TCP counts them, minus the bytes that the task has read. The transport itself
+ * would accept any amount of memory. This module shuts (shutdown(2)) a connection in these cases;
+ * the transport then sees an ended connection:
  *
  *   - it holds more than `most`;
  *   - it is the youngest of the large ones while all together hold more than `all`;
@@ -40,14 +40,14 @@ void et_sessions_came(et_sessions *s, int descriptor, double now);
 void et_sessions_left(et_sessions *s, int descriptor);
 /* A connection has shown a role's key. */
 void et_sessions_showed(et_sessions *s, et_job_role role, double now);
-/* Looks at all of them and shuts whom it has to. */
+/* Checks all connections and shuts those that exceed a limit. */
 void et_sessions_look(et_sessions *s, double now);
 
 /* ---- any thread */
 
 /* The transport has taken bytes of a connection, as they were sent. */
 void et_sessions_took(et_sessions *s, int descriptor, et_job_role role, size_t bytes);
-/* It has sent something that no task sends (why: static): shut when next checked. */
+/* Marks a connection that has sent invalid data (why: static), to be shut at the next check. */
 void et_sessions_refuse(et_sessions *s, int descriptor, const char *why);
 
 #endif

@@ -2,13 +2,13 @@
  * encrypts every connection. Servers and the master listen only at their address in the cluster;
  * workers do not listen.
  *
- * A connection without the key of a role that may speak here is refused before a message of it is
- * read. Messages are sent in chunks of at most 32 KiB (message.h), one frame each. A longer frame
- * closes its connection before memory is allocated, so a refused process gets no memory. A message
- * of more than `largest` bytes is dropped, as is one with missing chunks. Messages that cannot be
- * sent at once are dropped; the sender of a question asks again.
+ * A connection needs the key of a role that may send to this task. Otherwise the task refuses the
+ * connection before it reads a message. Messages are sent in chunks of at most 32 KiB (message.h),
+ * one frame each. A longer frame closes its connection before memory is allocated, so a refused
+ * process gets no memory. A message of more than `largest` bytes is dropped, as is one with missing
+ * chunks. Messages that cannot be sent at once are dropped; the sender of a question asks again.
  *
- * A process with a key does not get more than its role needs either (sessions.h). Its connection is
+ * Even a process with a key gets no more memory than its role needs (sessions.h). Its connection is
  * shut if it sends something that no task sends (several frames in a message, a wrong length or
  * checksum, another task's name), endless frames, or more than all its messages may have. This also
  * works while the task computes. So a message has at most `largest` bytes, or `asked` for one that
@@ -42,11 +42,11 @@ typedef struct et_wire_setup {
     et_job_role role;
     int servers;                /* numbers of tasks: see message.h */
     const char *bind;           /* host:port; NULL: does not listen */
-    int bind_fd;                /* a socket that listens there already, borrowed; 0: none */
+    int bind_fd;                /* a socket that already listens on bind, borrowed; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
     int senders;                /* tasks that may connect to this one */
     size_t largest;             /* bytes of a message without its header */
-    size_t asked;               /* the same for tasks that connect to this one */
+    size_t asked;               /* the same for messages to this task */
 } et_wire_setup;
 
 /* ET_EUSAGE: built without ZeroMQ. */
@@ -56,8 +56,8 @@ void et_wire_close(et_wire *wire); /* NULL allowed */
 
 et_link *et_wire_link(et_wire *wire);
 
-/* Waits at most `seconds` for a message; *got: there is one, whose bytes are valid until the next
- * call. ET_EDENIED: a task that this one connects to refuses its key. */
+/* Waits at most `seconds` for a message. *got: a message has arrived; its bytes are valid until the
+ * next call. ET_EDENIED: a task that this one connects to refuses its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
 /* Seconds since both connections to a task were lost (0: it is there). A peer that is silent for 20

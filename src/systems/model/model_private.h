@@ -13,8 +13,8 @@
 #define ET_MODEL_PREDICTS 256
 #define ET_MODEL_BATCH    32
 
-/* A source whose batches come from another source, which may change between two trainings: a
- * trainer keeps the sources that it was opened with. Without such a source it has no batches.
+/* A source that passes on the batches of another source, which may change between two trainings,
+ * while a trainer keeps its sources. Without another source it has no batches.
  *
  *     et_model_source_set(&m->train, source, &error);       a pass of source is open from here on
  *     et_model_source_set(&m->train, NULL, NULL);           to here
@@ -25,8 +25,8 @@ typedef struct et_model_source {
     bool repeats;     /* inner begins again at its end */
 } et_model_source;
 
-/* Opens a pass of inner at its beginning; the pass of the one before is closed. inner NULL: none.
- * ET_ECONFIG: it has other fields or sizes. ET_EUSAGE: another reader's pass is open. */
+/* Closes the pass of the former source, and opens a pass of inner at its beginning. inner NULL:
+ * none. ET_ECONFIG: it has other fields or sizes. ET_EUSAGE: another reader's pass is open. */
 int et_model_source_set(et_model_source *outer, et_source *inner, et_error *error);
 
 typedef struct et_model_kind {
@@ -40,12 +40,13 @@ typedef struct et_model_kind {
     int (*open_training)(et_model *self, et_source *source, const et_fit *fit, et_source **out,
                          et_error *error);
     /* Called when a training begins in run_dir (NULL: none): writes the files that belong next to
-     * the checkpoints. *identity: of the checkpoints; NULL: none. NULL: does nothing. */
+     * the checkpoints. *identity: identity of the checkpoints; NULL: none. A method NULL does
+     * nothing. */
     int (*begin)(et_model *self, const char *run_dir, const et_value **identity, et_error *error);
     int (*save)(const et_model *self, const char *path, et_error *error);
     int (*load)(et_model *self, const char *path, et_error *error);
     void (*close)(et_model *self);
-    const char *monitor; /* the value that chooses the best; NULL: that of the task's class */
+    const char *monitor; /* the value that chooses the best; NULL: the task class's own */
 } et_model_kind;
 
 struct et_model {
@@ -82,8 +83,8 @@ int et_model_init(et_model *model, const et_model_kind *kind, const et_model_opt
 /* Builds the graphs for layout, closes the set of parameters and draws initial values. */
 int et_model_build(et_model *model, const et_layout *layout, et_error *error);
 
-/* Opens the trainer for batches of `capacity` samples, unless it is open for them. steps: of the
- * training, for schedules that end with it; 0: to evaluate. */
+/* Opens the trainer for batches of `capacity` samples, if it is not yet open for them. steps:
+ * length of the training, for schedules; 0: to evaluate. */
 int et_model_open_trainer(et_model *model, int64_t capacity, int64_t steps, et_error *error);
 void et_model_close_trainer(et_model *model);
 

@@ -31,7 +31,7 @@ typedef struct et_experiment {
     void *task;                 /* [kind->size] options of the task */
     et_trainer_options trainer; /* how */
     et_runtime_options runtime; /* on what */
-    const et_fields *table;     /* of all of it: task, trainer, runtime */
+    const et_fields *table;     /* of all settings: task, trainer, runtime */
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
     bool locked;                /* reading or setting more is ET_ECONFIG */
     const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
@@ -84,7 +84,7 @@ int et_experiment_assign_typed(et_experiment *experiment, const char *name, cons
 int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
                             et_arena *arena, et_error *error);
 
-/* Call when everything is applied: replaces settings that stand for others, such as the peak of a
+/* Call after all settings are applied: replaces shorthand settings, such as the peak of a
  * schedule. */
 int et_experiment_complete(et_experiment *experiment, et_error *error);
 
@@ -120,7 +120,7 @@ et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena);
 /* Appends the same to a text. */
 int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
 
-/* Reads the settings that write has written: those of a run or an export, and their experiment. */
+/* Reads the settings of a run or an export, as write has written them, and their experiment. */
 int et_experiment_open_artifact(et_experiment *experiment, const et_program *program,
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
 /* The same for a program of one kind, which reports a run of another kind as such. */
@@ -150,16 +150,17 @@ int et_experiment_find_kind(const et_task_kind **out, const et_program *program,
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,
                             const char *path, et_arena *arena, et_error *error);
 
-/* A checkpoint's identity (train/checkpoint/identity.h), in arena: what own adds of task, usually
- * the kind's method, and the settings that may not change. own NULL: those alone. */
+/* A checkpoint's identity (train/checkpoint/identity.h), in arena: the settings that may not
+ * change, and the values that own, usually the kind's method, adds for task. own NULL: only the
+ * settings. */
 int et_experiment_identify(et_value **out, const et_experiment *experiment,
                            int (*own)(const et_task *task, et_value *identity, et_error *error),
                            const et_task *task, et_arena *arena, et_error *error);
 
 /* Checks that a run may resume with these settings: only settings that the tables allow to change
- * (fields.h) may differ. identity: of the newest checkpoint, which has priority over kept; NULL:
- * none. ET_ECONFIG: the error names the first difference, with both values and the cure. accept:
- * settings that a person may change during a run (ET_CHANGE_ASK) give only a warning. */
+ * (fields.h) may differ. identity: of the newest checkpoint; its values have priority over kept;
+ * NULL: none. ET_ECONFIG: the error names the first difference, with both values and the cure.
+ * accept: settings that a person may change during a run (ET_CHANGE_ASK) give only a warning. */
 int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
                              const et_identity *identity, const char *model_dir, bool accept,
                              et_error *error);

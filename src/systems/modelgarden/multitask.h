@@ -22,8 +22,8 @@ int et_multitask_open_internal(et_multitask **out, const et_multitask_part *part
                                et_params *params, const et_multitask_options *options,
                                et_error *error);
 
-/* The number of batches until every task has passed through its data once, on average, given how
- * often it is drawn: a joint step takes one batch of each task. With annealing, steps_per_epoch
+/* The mean number of batches until every task has made one pass over its data, given how often
+ * tasks are drawn. A joint step takes one batch of each task. With annealing, steps_per_epoch
  * decides. */
 int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error);
 

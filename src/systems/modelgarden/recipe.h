@@ -1,6 +1,6 @@
 /* Recipes: settings of an experiment that follow from the size of the data and the length of the
- * run. A kind of task has at most one recipe (et_task_kind.recipe), for one of its experiments, and
- * one for runs that begin with a trained model (et_task_kind.finetuning).
+ * run. A kind of task has at most two recipes: et_task_kind.recipe for one of its experiments, and
+ * et_task_kind.finetuning for runs that begin with a trained model.
  *
  *     et_recipe_amounts amounts;
  *     if (et_recipe_of(&experiment)) {
@@ -27,7 +27,7 @@ typedef struct et_recipe_amounts {
     int64_t shards;    /* equal parts of a batch, at least 1; et_recipe_apply sets it */
     double validation; /* duration of one validation, in updates; estimated; 0: no validation */
     double fitting;    /* validations that the run's time limit has room for; 0: no limit */
-    bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
+    bool sized;        /* the size of the model is chosen, and the amounts belong to this size */
 } et_recipe_amounts;
 
 /* The share of a run's time for validations, and the largest number of validations. There is at
@@ -72,8 +72,8 @@ typedef struct et_recipe {
 /* The recipe of an experiment; NULL: the experiment has none. */
 const et_recipe *et_recipe_of(const et_experiment *experiment);
 
-/* Fine-tuning: puts the recipe's settings on top of those of the model that a run begins with, if
- * the kind has such a recipe. From then on it is the experiment's. */
+/* If the kind has a recipe of fine-tuning: puts its settings on top of the settings of the initial
+ * model. This recipe becomes the experiment's recipe. */
 int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_error *error);
 
 /* Whether the experiment has a recipe and the recipe chooses the setting at path (also the length
@@ -95,13 +95,13 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
                     et_error *error);
 
 /* For a new run of an experiment with a recipe, before its data are opened: measures and applies. A
- * run without a set length gets the recipe's, in epochs. seconds: of a time limit, by which that is
- * guessed; negative: none. */
+ * run without a set length gets the recipe's length, in epochs. seconds: time limit, from which the
+ * length is guessed; negative: none. */
 int et_recipe_begin(et_experiment *experiment, et_recipe_amounts *amounts, double seconds,
                     et_arena *arena, et_error *error);
 
-/* Settings that the recipe may choose (also the length of the run) and that are not set get the
- * values that a run began with. */
+/* Settings that the recipe may choose (also the length of the run), if not set, get the values of
+ * kept, the settings at the start of the run. */
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                     et_error *error);
 

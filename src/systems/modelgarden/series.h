@@ -1,5 +1,6 @@
 /* Series: a run that trains several models and becomes one model made of them. A kind of task has
- * at most one series (et_task_kind.series); its settings say whether a run is one.
+ * at most one series (et_task_kind.series); the settings of a run decide whether the run is a
+ * series.
  *
  *   candidates -> trainings -> results -> journal -> choice -> model
  *
@@ -14,7 +15,8 @@
  *   RUN/out_of_fold.jsonl    with folds: a prediction of each row, by models that did not learn it
  *   RUN/model.safetensors    the model, when all are trained: RUN is then an export as well
  *
- * A candidate is what people choose between, such as tabular/mlp; it has a training for each fold.
+ * A candidate is an experiment to choose from, such as tabular/mlp; it has a training for each
+ * fold.
  *
  *     et_series_run *run;
  *     class->open(&run, &experiment, task, seconds, &error);
@@ -63,7 +65,7 @@ typedef struct et_series_score {
     double mean[ET_SERIES_METRICS], deviation[ET_SERIES_METRICS];
 } et_series_score;
 
-/* What an open series trains, in order. Borrowed until close. */
+/* The candidates of an open series, in order of training. Borrowed until close. */
 typedef struct et_series_run {
     const et_series_candidate *candidate; /* [count] */
     int count;
@@ -82,13 +84,13 @@ typedef struct et_series_trained {
 } et_series_trained;
 
 typedef struct et_series {
-    const char *alone; /* a setting of the run that no training has: "task.budget"; NULL: none */
+    const char *alone; /* a setting that only the run has: "task.budget"; NULL: none */
     /* Whether the settings of an experiment of this name ask for several trainings. */
     bool (*wanted)(const char *experiment, const void *options);
     /* The experiment of candidate i, from 0, of a series of this name and settings; NULL: no more.
      */
     const char *(*candidate)(const char *experiment, const void *options, int i);
-    /* On resume: settings that the series has chosen are those of the run. */
+    /* On resume: copies the settings that the series has chosen from kept. */
     void (*adopt)(void *options, const void *kept);
     /* task: open with the settings of experiment, some of which the data may choose; it outlives
      * the series. seconds: the time limit of a new run; 0: the class chooses. */
@@ -102,8 +104,8 @@ typedef struct et_series {
                 et_error *error);
     /* Scores a candidate, all of whose trainings were taken. */
     int (*score)(et_series_run *run, int candidate, et_series_score *score, et_error *error);
-    /* Chooses weights of the candidates that have a score, which add up to 1, and sets what the
-     * model is made of in options. weights: [count]; score: of the model. */
+    /* Chooses weights, of sum 1, for the candidates that have a score, and sets the ensemble in
+     * options. weights: [count]; score: of the model. */
     int (*choose)(et_series_run *run, void *options, double *weights, et_series_score *score,
                   et_error *error);
     /* Writes the model and its predictions of the validated rows; the settings were written. */
@@ -114,8 +116,8 @@ typedef struct et_series {
 /* The series that the settings of an experiment ask for; NULL: a single training. */
 const et_series *et_series_of(const et_experiment *experiment);
 
-/* Checks that the settings ask for a single training, which the option `what`, such as "--init",
- * needs. ET_ECONFIG: they ask for a series. */
+/* For an option `what`, such as "--init", that needs a single training. ET_ECONFIG: the settings
+ * ask for a series. */
 int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error);
 
 #endif

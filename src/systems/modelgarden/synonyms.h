@@ -1,9 +1,8 @@
 /* Words of other tools, and their counterparts here. A program has one table for its options,
  * commands and experiments (et_program.synonyms).
  *
- *     { ET_SYNONYM_OPTION, "val validation", "train tune", "valid", NULL }       works: it is
- * --valid { ET_SYNONYM_OPTION, "fp16", "train tune", NULL, "float16 is not ..." }    a cure for the
- * message
+ *     { ET_SYNONYM_OPTION, "val validation", "train tune", "valid", NULL }    is --valid
+ *     { ET_SYNONYM_OPTION, "fp16", "train tune", NULL, "float16 is not ..." } gives this message
  *
  * In texts, `etude` in front of a command is the program's name. A test checks that each option,
  * setting, command and experiment that a row or its text names exists. */
@@ -33,7 +32,7 @@ typedef struct et_synonym {
     const char *text; /* what to do instead; NULL: a row with `same` */
 } et_synonym;
 
-/* Whether the words of a row have this one, [length]. */
+/* Whether a row has this word [length]. */
 bool et_synonym_has(const et_synonym *row, const char *word, size_t length);
 /* Whether an option's row is for this command. */
 bool et_synonym_is_for(const et_synonym *row, const char *command);

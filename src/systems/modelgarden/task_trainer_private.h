@@ -77,7 +77,7 @@ struct et_task_trainer {
     et_device *device;
     et_params *params;
     et_task_trainer_options options;      /* given, dp_config: NULL */
-    et_optimization_options optimization; /* those of options, where they were in epochs */
+    et_optimization_options optimization; /* in steps, if options have epochs */
     struct {
         bool wanted;
         et_privacy_options options;
@@ -128,8 +128,8 @@ static inline void et_task_trainer_sane(const et_task_trainer *t)
 
 extern const et_evaluator_class et_task_evaluator_class;
 
-/* et_task_trainer_open in two parts, for trainers that share a store: first passes, which declare;
- * then memory, plans and steps. optimizer NULL: makes its own. */
+/* et_task_trainer_open in two parts, for trainers that share a store: begin makes passes, which
+ * declare parameters; then come memory, plans and steps. optimizer NULL: makes its own. */
 int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
                           et_params *params, const et_task_trainer_options *options,
                           et_error *error);
@@ -154,7 +154,7 @@ int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 /* Resets the metrics of loops. */
 void et_task_trainer_reset(et_task_trainer *trainer);
 
-/* Learning rate of the next step; after a step, that of the last one. */
+/* Learning rate of the last step; before the first step, of the next. */
 double et_task_trainer_learning_rate(const et_task_trainer *trainer);
 
 /* The default train_loop_end, but metrics are kept. */

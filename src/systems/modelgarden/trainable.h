@@ -25,14 +25,14 @@ typedef struct et_main_metrics {
  * "a/b", or if the list is full. */
 void et_main_metrics_add(et_main_metrics *metrics, const char *name);
 
-/* The value of a task that chooses the best, of several sets of validation data the first's; NULL:
- * the task names none. It begins with prefix, as below. */
+/* The validation value that chooses the best of a task, from the first set of validation data;
+ * NULL: the task names none. The name begins with prefix, as below. */
 int et_main_metrics_best(const char **name, const et_task_trainer *trainer, const char *prefix,
                          et_arena *arena, et_error *error);
 
-/* Adds those of one task, which begin with prefix: "prices/" or "". Of several sets of validation
- * data it is one of each, with only_first that of the first set. None without validation data.
- * Names live in arena or are the task's. */
+/* Adds the metrics of one task, with names that begin with prefix, "prices/" or "". With several
+ * sets of validation data: one metric per set; only_first: only the first set's. None without
+ * validation data. Names live in arena or are the task's. */
 int et_main_metrics_of_task(et_main_metrics *metrics, const et_task_trainer *trainer,
                             const char *prefix, bool only_first, et_arena *arena, et_error *error);
 
@@ -42,8 +42,8 @@ int et_trainable_open(et_trainable **out, et_task *task, et_device *device, et_p
                       const et_task_trainer_options *options, et_error *error);
 void et_trainable_close(et_trainable *trainable); /* NULL allowed */
 
-/* asked: a name of settings, or ET_BEST_AUTO; NULL: none. *best: the value of validation that
- * chooses the best; NULL: none does. Names live in arena or are the task's. */
+/* asked: a name from the settings, or ET_BEST_AUTO; NULL: none. *best: the validation value that
+ * chooses the best; NULL: none. Names live in arena or are the task's. */
 int et_trainable_best_metric(const et_trainable *trainable, const char *asked, const char **best,
                              et_arena *arena, et_error *error);
 
@@ -64,7 +64,7 @@ const et_layout *et_trainable_layout(const et_trainable *trainable);
 /* The number of batches in an epoch; for several tasks: et_multitask_batches. 0: unknown. */
 int et_trainable_batches(const et_trainable *trainable, int64_t *count, et_error *error);
 
-/* What training takes, for people. */
+/* Facts about memory and work of a training, for people. */
 typedef struct et_trainable_facts {
     size_t parameter_bytes; /* values, gradients, slots, ... */
     size_t sum_bytes;       /* sums of gradients over batches */

@@ -1,15 +1,16 @@
 /* The table of a training: a row for people at each validation, or each epoch if the run is not
- * validated meanwhile. It is a sink (formats/events/sink.h) that prints above the progress bar, and
- * so also to train.log; or by the caller, with a row for each evaluated checkpoint of a run.
+ * validated meanwhile. The table is a sink (formats/events/sink.h) that prints above the progress
+ * bar, and thus also to train.log. Or the caller prints, with a row for each evaluated checkpoint
+ * of a run.
  *
  *   table        * = new lowest log_loss; all values: runs/a/metrics.jsonl
  *     step  epoch      loss  log_loss   accuracy      time
  *      460     10    0.2445    0.1953     0.9089      0:04  *
  *    1,840     40    0.2237    0.1942     0.9067      0:16
  *
- * The loss is the training loss of the log at that step, else the one of the bar. Columns are
- * chosen at the first row: metrics of that validation, as many as fit; a narrow terminal drops the
- * epoch too. Nothing is saved; a resumed run prints a new head. */
+ * The loss is the training loss in the log of this step, otherwise in the bar. The first row
+ * chooses the columns: metrics of its validation, as many as fit. A narrow terminal also drops the
+ * epoch. Nothing is saved; a resumed run prints a new head. */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_TRAINING_TABLE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_TRAINING_TABLE_H
 
@@ -26,7 +27,7 @@ typedef struct et_training_table_options {
     void (*print)(
         const char *line);   /* without progress: prints a row, which goes to standard output */
     const char *log;         /* the file with all values; NULL: there is none */
-    const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
+    const char *best;        /* the metric that chooses the best row, which is marked; NULL: none */
     bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
     int most;                /* columns of metrics at most */

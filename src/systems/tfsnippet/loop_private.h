@@ -23,8 +23,8 @@
 
 /* Sources by name, each with a cursor (data/batches/source.h). A pass begins at the beginning of
  * the data, or of the next pass of data that repeat, also after a pass that was left. While a pass
- * is open, no other reader may begin one of the same source; between two passes others may, and the
- * loop goes back to its position.
+ * is open, no other reader may begin a pass of the same source. Between two passes other readers
+ * may; the loop then goes back to its position.
  *
  * The state has, for each source, the position of the next batch of a step. The source without a
  * name is the first one used; its saved position is applied when that source is known. */
@@ -135,7 +135,7 @@ typedef struct et_loop_best {
     bool is_last; /* its last value is the best, until it is printed */
     double value; /* NaN: none yet */
     int64_t step;
-    float *values; /* where there is no directory: [flat size of the store] */
+    float *values; /* without a directory: [flat size of the store] */
 } et_loop_best;
 
 struct et_loop {
@@ -210,7 +210,7 @@ bool et_logger_is_time(const char *name);
 void et_logger_clear(et_logger *logger);
 void et_logger_release(et_logger *logger);
 
-/* Of the state. */
+/* Part of the state. */
 extern const et_part_class et_loop_metrics_part;
 
 /* step_time or epoch_time since *begun, unless it is collected. */

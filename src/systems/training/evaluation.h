@@ -19,7 +19,7 @@ typedef struct et_evaluation {
     et_experiment *experiment; /* borrowed: settings as they are to be */
     bool live_weights;         /* not the averaged ones */
     int64_t batches;           /* of the validation data; 0: all */
-    void *listener;            /* tell(listener, line) gets what a task says; tell NULL: nobody */
+    void *listener; /* tell(listener, line) gets the lines of a task; tell NULL: no one */
     void (*tell)(void *listener, const char *line);
     const volatile sig_atomic_t *stop; /* not 0: ends with ET_EINTERRUPTED; NULL: never */
     et_comm *comm; /* ranks that all do the same, and share the work; borrowed. NULL: alone */
@@ -40,8 +40,8 @@ typedef struct et_evaluation {
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
 
 /* Loads the weights of a run's checkpoint (et_checkpoint_named), and checks that they belong to the
- * settings. name NULL: those of an export, or of the best checkpoint. If the best checkpoint cannot
- * be loaded, it warns and loads the newest. */
+ * settings. name NULL: the weights of an export, or of the best checkpoint. If the best checkpoint
+ * cannot be loaded, warns and loads the newest. */
 int et_evaluation_load(et_evaluation *evaluation, const char *name, et_error *error);
 
 /* Adds the values to logs. */

@@ -9,10 +9,10 @@
  *     et_initial_inherit(&initial, &experiment, &arena, &error);      after them
  *     et_initial_close(&initial);                                     after the task
  *
- * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
- * weights too, but a run without a checkpoint then starts with them only if --init is given again.
- * Files that belong to the weights are the other run's, unless settings name others. Texts live in
- * the arena. */
+ * The weights are set by task.init_checkpoint. If a kind of task lacks this setting, the task gets
+ * the weights too; but a run that resumes before its first checkpoint then needs --init again. The
+ * run uses the other run's files that belong to the weights, unless settings name other files.
+ * Texts live in the arena. */
 #ifndef ETUDE_SYSTEMS_TRAINING_INITIAL_H
 #define ETUDE_SYSTEMS_TRAINING_INITIAL_H
 
@@ -37,7 +37,7 @@ typedef struct et_initial {
 int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
                     et_error *error);
 
-/* Uses the settings of initial->run, which is not NULL; of a run that is done with its kind's
+/* Uses the settings of initial->run, which is not NULL; if that run is finished, with its kind's
  * recipe of fine-tuning. */
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error);
@@ -49,8 +49,8 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
                        et_error *error);
 
-/* The recipe of a run that begins so: settings of another run, which is not finished, have none.
- * NULL: there is none. */
+/* The recipe of a run with these initial weights. NULL: none, for example with the settings of an
+ * unfinished run. */
 const et_recipe *et_initial_recipe(const et_initial *initial, const et_experiment *experiment);
 
 void et_initial_close(et_initial *initial);

@@ -44,12 +44,12 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
  * first: after so many something is logged, validated or saved. */
 void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
 
-/* Whether a run that fails at a step has nothing to resume from and hardly begun: a directory that
- * was empty or not there has no checkpoint, and no more steps than until the first log. */
+/* Whether a run that fails at this step has hardly begun: its directory was empty or missing, has
+ * no checkpoint, and the step is not after the first log. */
 bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
-/* For an end of the process that cannot be stopped: removes everything that a starting run has
- * made. Allocates nothing; any thread may call it. */
+/* For an exit that cannot be avoided: removes everything that a starting run has made. Allocates
+ * nothing; any thread may call it. */
 void et_model_dir_abandon(void);
 
 /* Releases the lock. take_back: removes everything that a start made in a fresh directory. A

@@ -31,13 +31,13 @@ typedef struct et_profiling {
 int et_profiling_open(et_profiling *profiling, et_device *device, const char *unit,
                       et_error *error);
 
-/* Sets the window. Without --profile-steps, for work of so many steps: the 10th to the 20th step,
- * or the second half of fewer; with steps 0 (unknown): all from now on. ET_EUSAGE: the given window
- * begins after the last step. */
+/* Sets the window. steps: length of the work. Without --profile-steps, the window is the 10th to
+ * the 20th step, or the second half of fewer steps; with steps 0 (unknown), everything from now on.
+ * ET_EUSAGE: the given window begins after the last step. */
 int et_profiling_begin(et_profiling *profiling, int64_t steps, et_error *error);
 
-/* Writes file and table, unless that was done when the window had passed. run: how the work
- * itself ended; if it failed, what fails here is a warning. */
+/* Writes file and table, unless they were written at the end of the window. run: the status of the
+ * work; if the work failed, a failure here is only a warning. */
 int et_profiling_close(et_profiling *profiling, int run, et_error *error);
 
 /* Frees the record; call last, because threads may still record. */

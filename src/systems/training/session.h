@@ -1,6 +1,6 @@
 /* The record of the processes that worked on a run. train.log has the lines for people, with the
- * time of day; each process appends to it. info.json has the start and end of each process. Both
- * are no part of the run's state: training never reads them, and a write error is only a warning.
+ * time of day; each process appends to it. info.json has the start and end of each process. Neither
+ * is part of the run's state: training never reads them, and a write error is only a warning.
  *
  *     et_session session = ET_SESSION_INIT;
  *     et_session_open(&session, progress, NULL);          from here on lines are kept in memory
@@ -98,7 +98,7 @@ void et_session_begin(et_session *session, const et_call *call, const char *mode
                       const et_session_facts *facts);
 
 /* steps: of the run, in all; its length may have changed. status, error: of the work, not changed.
- * A session that was not begun leaves nothing; one that was not opened is allowed. */
+ * A session that was not begun leaves no files. A session that was not opened is allowed. */
 void et_session_end(et_session *session, int64_t last_step, int64_t steps, int status,
                     const et_error *error);
 
@@ -106,12 +106,12 @@ void et_session_end(et_session *session, int64_t last_step, int64_t steps, int s
  * knows. */
 int64_t et_session_done_at(const char *model_dir);
 
-/* How the last session of a run ended: a reason as above; "killed": it has no end; NULL: the run
- * has no session, or its file cannot be read. Static. */
+/* How the last session of a run ended: a reason as above; "killed": the session has no end; NULL:
+ * the run has no session, or its file cannot be read. Static. */
 const char *et_session_reason(const char *model_dir);
 
-/* What failed because a file was not found may be found where the run was started: adds that
- * directory to the message, if it is another than this one. Returns status. */
+/* If a file was not found (ET_ENOTFOUND) and the run was started in another directory, adds this
+ * directory to the message. Returns status. */
 int et_session_tell_directory(const char *model_dir, int status, et_error *error);
 
 /* Whether a process of this machine trains in a run's directory: asked of the system, as trying the

@@ -10,10 +10,10 @@
  *                                     .profiling = &profiling };
  *     status = et_training_run(&options, &error);
  *
- * Opens and locks the directory, finds or claims its run, chooses what the experiment's recipe
- * chooses, opens task, trainer and controller, trains, evaluates, saves and closes. The caller
- * assembles the settings, opens ranks and progress, handles signals, and prints what it wants of
- * the results. A training prints nothing itself: its lines go to the progress and to the log. */
+ * Opens and locks the directory, finds or claims its run, applies the experiment's recipe, opens
+ * task, trainer and controller, trains, evaluates, saves and closes. The caller assembles the
+ * settings, opens ranks and progress, handles signals, and prints results. A training prints
+ * nothing itself: its lines go to the progress and to the log. */
 #ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_H
 #define ETUDE_SYSTEMS_TRAINING_TRAINING_H
 
@@ -51,9 +51,9 @@ typedef struct et_pace {
     const char *unit; /* NULL: the trainer has none */
 } et_pace;
 
-/* What a rank has measured of a training that is tried out. */
+/* Measurements of one rank in a dry run. */
 typedef struct et_dry_run_measured {
-    int64_t done, left; /* steps: of the run that is there; still to do */
+    int64_t done, left; /* steps of the existing run; steps still to do */
     et_pace pace;
     size_t memory; /* the most that the process had, bytes */
 } et_dry_run_measured;
@@ -74,7 +74,7 @@ typedef struct et_training_options {
     et_comm *comm;             /* the ranks that train together; usually only this process */
     et_training_cluster *cluster; /* NULL: none */
     et_progress *progress;        /* gets lines, bar and table */
-    const char *counted;          /* what the bar counts; NULL: steps */
+    const char *counted;          /* the unit that the bar counts; NULL: steps */
     const et_call *call;          /* the command, for info.json */
     et_profiling *profiling;      /* its path NULL: none, as of all ranks but the first */
     et_validating validating;
@@ -112,7 +112,7 @@ int et_training_run(const et_training_options *options, et_error *error);
  */
 typedef struct et_dry_run {
     const et_task_kind *kind;
-    const char *run; /* its files are copied, and its weights loaded if it has any; NULL: none */
+    const char *run; /* a run whose files are copied and weights, if any, loaded; NULL: none */
     et_comm *comm;   /* borrowed; NULL: this process alone */
     char *directory; /* owned */
 } et_dry_run;

@@ -35,8 +35,8 @@ typedef struct et_training {
     et_main_metrics shown;     /* of validation, in the table */
     int shown_most;            /* how many of them, if there is room */
     et_showing showing;        /* the last one; all 0: none yet */
-    int64_t warmup;            /* steps of it that the time limit may cut off; 0: none, or known */
-    int64_t first_step;        /* the step at the start of this process, and its time */
+    int64_t warmup;     /* warm-up steps that the time limit may shorten; 0: none, or known */
+    int64_t first_step; /* the step at the start of this process, and its time */
     double first_time;
     et_action pacing; /* changes the length by the time that is left; of a run that is paced */
     et_action *actions[1];
@@ -44,7 +44,7 @@ typedef struct et_training {
     int64_t pacing_each; /* steps */
     int64_t paced_step;  /* the step of the first look at the time, and this time; 0: not yet */
     double paced_time;
-    double target; /* value of it with which training ends; if it is */
+    double target; /* value of the metric at which training ends; if it is */
     bool targeted; /* given */
     et_device *device;
     et_params *params;       /* of task and run, which borrow it */
@@ -67,7 +67,7 @@ static inline const et_recipe *et_training_recipe(const et_training *t)
     return et_initial_recipe(t->options->initial, t->experiment);
 }
 
-/* Until the time limit; negative: there is none, or it does not choose the length. */
+/* Seconds until the time limit; negative: no limit, or the limit does not choose the length. */
 static inline double et_training_seconds_left(const et_training *t)
 {
     const et_training_options *o = t->options;
@@ -80,8 +80,8 @@ static inline int64_t et_training_step(const et_training *t)
     return t->trainable ? et_training_trainer(t)->step : 0;
 }
 
-/* training_open.c. open_parts: everything below the controller, also for --dry-run; open: all of
- * it. After a failure et_training_close closes everything that is open; the directory last, because
+/* training_open.c. open_parts: everything below the controller, also for --dry-run; open:
+ * everything. After a failure et_training_close closes all open parts, the directory last, because
  * its lock covers all files. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error);
 int et_training_open(et_training *t, const char *directory, et_error *error);
@@ -92,11 +92,11 @@ uint64_t et_training_planned(const et_training *t); /* bytes */
 
 /* Measures the duration of a step by running at most `most` steps, which change the weights. After
  * a first step, which also touches memory for the first time, steps run for three seconds, but at
- * most a hundred. Batches differ, so the mean of a few steps differs from that of all. The trainer
- * has started; each rank measures its own steps. ET_EINTERRUPTED: a stop was requested. */
+ * most a hundred. Batches differ, so the mean of a few steps is only an estimate. The trainer has
+ * started; each rank measures its own steps. ET_EINTERRUPTED: a stop was requested. */
 int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error);
 
-/* A line above the bar; a longer one is cut. Thirteen columns for what it is about. */
+/* Prints a line above the bar; a long line is cut. Thirteen columns are for the topic. */
 void et_training_say(const et_training *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -118,7 +118,7 @@ typedef struct et_batch_fit {
     uint64_t budget;     /* bytes */
     int64_t batch;       /* to be tried next */
     int64_t most;        /* no larger one is tried */
-    int64_t fits, fails; /* the largest that fits, the smallest that does not; 0: none */
+    int64_t fits, fails; /* largest batch that fits, smallest that does not; 0: none */
     uint64_t fits_bytes, fails_bytes;
     int tries;
 } et_batch_fit;
@@ -126,7 +126,8 @@ typedef struct et_batch_fit {
 /* batch: the first one to try. most: the largest one, from ET_BATCH_LEAST to ET_BATCH_MOST. */
 et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch, int64_t most);
 
-/* What batch needs; whole: a larger one would be of no use. True: another is to be tried. */
+/* Notes the bytes that `batch` needs. whole: a larger batch would be of no use. True: try another
+ * batch. */
 bool et_batch_fit_note(et_batch_fit *fit, uint64_t bytes, bool whole);
 
 #endif

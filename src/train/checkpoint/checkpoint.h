@@ -29,18 +29,19 @@ typedef struct et_internals {
                               (state.h) */
 } et_internals;
 
-/* For a program that writes more into model_dir than checkpoints, and before they are opened:
- * makes the directories and takes the lock (ET_EBUSY: another process trains there). Drop it
- * with et_lock_drop. */
+/* For a program that also writes other files into model_dir: before it opens the checkpoints, makes
+ * the directories and takes the lock (ET_EBUSY: another process trains there). Drop it with
+ * et_lock_drop. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
 
-/* Whether the lock is still held: its file may have been removed. Every save asks first. A missing
- * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
+/* Checks that the lock is still held, because its file may have been removed; every save does so
+ * first. Makes and takes a missing lock again. ET_EBUSY: another process trains there, or has
+ * trained there. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
 
 /* Restores the whole state from one file, as et_checkpoint_restore_file. Later checkpoints of the
- * directory are not this run's work (all of them, if the file is not one of its checkpoints), and
- * the next save moves them aside. */
+ * directory (all, if the file is not in the directory) then do not belong to the run, and the next
+ * save moves them aside. */
 int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
                               et_error *error);
 
@@ -68,12 +69,13 @@ int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_
  * between two writes. */
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step);
 
-/* Call before a run at a step goes back. The newest checkpoint counts as one to keep, so that the
- * target does not depend on interruptions; and later checkpoints are dropped, which exist if an
- * older one was restored by hand. ET_EDIVERGED: the only checkpoint is a later one. */
+/* Call before a run at a step goes back. The newest checkpoint then counts as one to keep, so that
+ * the target does not depend on interruptions. Later checkpoints, which exist if an older one was
+ * restored by hand, are dropped. ET_EDIVERGED: the only checkpoint is a later one. */
 int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
+/* saving: et_checkpoints_wait has a result to return. ended: it would return the result without
+ * waiting. */
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);
 bool et_checkpoints_ended(et_checkpoints *checkpoints);
 
@@ -84,14 +86,14 @@ int et_checkpoint_check_link(const char *name, et_error *error);
 /* Whether path is such a link. */
 bool et_checkpoint_is_best_link(const char *path);
 
-/* Whether best/ has the step as the best one, as far as memory lets it be seen. */
+/* Whether the step is the best in best/; false also without memory. */
 bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step);
 
-/* Whether the disk, and the limit on the size of a file, have room for one more checkpoint now, so
- * that a run which could never save does not begin: ET_ENOSPACE. A save checks the disk again. */
+/* Checks that the disk and the limit on file sizes have room for one more checkpoint, so that no
+ * run starts that can never save. ET_ENOSPACE: no room. A save checks the disk again. */
 int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *error);
 
-/* Which weights of a file are loaded. */
+/* Selects the weights of a file to load. */
 typedef struct et_weights_choice {
     bool averages;      /* use "average/<name>" if the file has it */
     const char *prefix; /* for one of several models: "<prefix><name>" if the file has it, else the
@@ -117,9 +119,9 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
 /* The path of the file that et_checkpoint_initialize takes; free with et_free. */
 int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
 
-/* The oldest checkpoint after a step that a run has now: its step, and its path (et_free), NULL:
+/* Finds a run's oldest existing checkpoint after a step: its step, and its path (et_free); NULL:
  * none, or no run yet. transient: also a checkpoint of an interruption, which is deleted when the
- * run resumes. The file may be gone when it is opened. */
+ * run resumes. The file may disappear before you open it. */
 int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
                        bool transient, et_error *error);
 
@@ -133,8 +135,8 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
 
 /* The path of a checkpoint that a user names: "best", "newest", a step, else a path or the name of
  * a file of the run; free with et_free. For a file in the current directory with one of the first
- * three names, use ./best. An existing path is used as it is; so is another path that is no name in
- * the run. ET_ENOTFOUND: the run has no best checkpoint, or none of that step. */
+ * three names, use ./best. A path is used as it is if it exists, or if it is no name in the run.
+ * ET_ENOTFOUND: the run has no best checkpoint, or no checkpoint of this step. */
 int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error);
 
 /* Reads info.json as a dict in arena. ET_ENOTFOUND: no such file. */

@@ -27,12 +27,12 @@ et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena 
  * damaged. */
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error);
 
-/* The same of a file that is open: its checksums, its step. */
+/* The same for an open file: checks its checksums, reads its step. */
 int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
                              et_error *error);
 
-/* Which differences between a file and a state a restore accepts: none, or those of the options of
- * this name in et_checkpoint_options. */
+/* Differences between a file and a state that a restore accepts: none, or as the option of this
+ * name in et_checkpoint_options. */
 typedef enum et_restore_fit {
     ET_RESTORE_STRICT,
     ET_RESTORE_OTHER_OPTIMIZER,
@@ -58,8 +58,8 @@ int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
                               const char *model_dir, et_error *error);
 
 /* Reads the manifest of a directory of checkpoints. A damaged manifest gives a warning and is made
- * again from the files. Complete files that are newer than all its entries (after a kill before the
- * commit) are added. *taken_up: number of the newest entries that the manifest on the disk lacks.
+ * again from the files. Complete files that are newer than all its entries, after a kill before the
+ * commit, are added. *taken_up: number of the newest entries that the manifest on the disk lacks.
  * locked: the caller holds the lock, and leftovers of a killed run are deleted; otherwise nothing
  * changes. */
 int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
@@ -85,7 +85,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
 
 #define ET_STORED_SCALE "export/scale/" /* before the name of the weight */
 
-/* The tensor of a file that is called prefix and name; NULL: there is none. */
+/* The tensor of a file with the name prefix name; NULL: no such tensor. */
 const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,
                                             const char *name);
 
@@ -94,11 +94,11 @@ const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const ch
  * by columns. */
 bool et_stored_weight_by_rows(const char *name);
 
-/* Whether a weight of that shape is stored narrower than float32 where that is asked for. */
+/* Whether a weight of this shape can be stored narrower than float32, on request. */
 bool et_stored_weight_is_narrowed(et_shape shape);
 
-/* What is read back from bytes, in the place of the weight: what a model that computes with bytes
- * has, whether it was stored so or not. */
+/* Replaces a weight by its value after storage as bytes. A model that computes with bytes has this
+ * value, even if its file has float32. */
 int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* The manager of a run's checkpoints, for its two files: checkpoint.c, called by its caller, and
- * checkpoint_save.c, which says which thread may use which member, and when. */
+/* The manager of a run's checkpoints, for its two files: checkpoint.c, and checkpoint_save.c, whose
+ * head lists the members that each thread may use, and when. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 
@@ -17,8 +17,8 @@
 
 #define ET_SAVING_BEST "saving the best checkpoint, step %" PRId64
 
-/* The rule for the checkpoints that a run keeps: the newest N, and of the older ones one for every
- * so many hours forever (<etude/checkpoint.h>). */
+/* The rule for the checkpoints that a run keeps: the newest N, and of the older ones one per given
+ * number of hours, forever (<etude/checkpoint.h>). */
 typedef struct et_checkpoint_keep {
     int64_t newest; /* N, at least 1 */
     double hours;   /* 0: none for good */
@@ -36,7 +36,7 @@ typedef struct et_checkpoint_job {
     et_strbuf state;                  /* the tree as JSON; its memory is kept from save to save */
     et_strbuf info; /* for the best: the text of info.json; else the text of the last best */
     et_path path;   /* of its file; "": none yet */
-    bool drafted;   /* writer has all of it, and written says what */
+    bool drafted;   /* writer has the whole file, described by written */
     et_file_writer writer;
     et_safetensors_written written;
     int status;     /* result of the thread: read after the join, reported once */
@@ -66,8 +66,8 @@ struct et_checkpoints {
     et_safetensors_item *items; /* the state's tensors, in their memory; NULL: in parts */
     float *copies;              /* of foreign tensors (state.h); NULL: none */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
-    bool running;               /* a thread has the job, and its end was not told yet */
-    bool joined;                /* while running: it is to be joined no more */
+    bool running;               /* a thread has the job, or its result was not yet returned */
+    bool joined;                /* while running: the thread was already joined */
     pthread_t thread;           /* valid while running */
     pthread_mutex_t mutex;      /* of `reading`, and of the lock */
     pthread_cond_t has_read;

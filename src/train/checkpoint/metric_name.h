@@ -4,8 +4,8 @@
 
 #include <etude/value.h>
 
-/* The number of that name, which may contain dots and bars; else in nested dicts: "a|b", "a/b" and
- * "a.b" are b in the dict a. False: no such number. */
+/* The number with this name, which may contain dots and bars; otherwise a number in nested dicts:
+ * "a|b", "a/b" and "a.b" are b in the dict a. False: no such number. */
 bool et_metric_named(const et_value *logs, const char *name, double *value);
 
 /* The name of another metric of the same set: "b" and "a|c" give "a|b". In arena; NULL: no
@@ -16,17 +16,16 @@ const char *et_metric_beside(const char *metric, const char *name, et_arena *are
  * name of a set before the metric's name ("news/") does not count. */
 bool et_metric_lower_is_better(const char *metric);
 
-/* Whether both names are of one measure of the same data. Pairs of a loss: the negative
- * log-likelihood "nll", which differs only with label smoothing, weights and similar options;
- * "log_loss", computed from the probabilities of classes; and its negative "log_likelihood", which
- * older runs have. */
+/* Whether two names mean the same measure of the same data: "loss"; "nll", the negative
+ * log-likelihood, which differs only with label smoothing, weights and similar options; "log_loss",
+ * computed from the probabilities of classes; or its negative "log_likelihood" in older runs. */
 bool et_metric_is_double(const char *a, const char *b);
 
 /* Whether both are the same number except for its sign and float32's rounding; two NaNs are. */
 bool et_metric_equals(double a, double b);
 
-/* Whether another number of logs, of which it is a child, says the same by a preferred name: a
- * double that equals it. The order is log_loss, loss, nll, log_likelihood. */
+/* Whether logs, the parent of value, have the same number and measure (et_metric_is_double) under a
+ * preferred name. The order is log_loss, loss, nll, log_likelihood. */
 bool et_metric_repeats(const et_value *logs, const et_value *value);
 
 #endif

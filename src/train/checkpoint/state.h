@@ -69,11 +69,11 @@ bool et_state_is_weight(const char *name);
 /* All parts as a new dict in arena: name to the part's dict. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error);
 
-/* Whether such a dict has exactly the parts of this tree, optional ones aside. ET_ECONFIG names
- * the first that is missing or unknown. */
+/* Checks that such a dict has exactly the parts of this tree; optional parts may be missing.
+ * ET_ECONFIG names the first missing or unknown part. */
 int et_state_match(const et_state *state, const et_value *tree, et_error *error);
-/* The same, but a part that only one side has is a warning, which begins with path. ET_EFORMAT: a
- * part is not a dict. */
+/* The same, but a part that only one side has gives a warning, which begins with path. ET_EFORMAT:
+ * a part is not a dict. */
 int et_state_match_partly(const et_state *state, const et_value *tree, const char *path,
                           et_error *error);
 
@@ -84,15 +84,16 @@ int et_state_restore(et_state *state, const et_value *tree, et_error *error);
 size_t et_state_tensor_count(const et_state *state);
 const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index);
 
-/* Copies a tensor's values, NULL: there are none, it is missing. Of one in parts only its own; the
- * others' are looked for there (et_state_broadcast) until et_state_end_restore. */
+/* Copies a tensor's values; NULL: the tensor is missing. Of a tensor in parts, this rank copies
+ * only its part; other parts are read from values (et_state_broadcast) until
+ * et_state_end_restore. */
 void et_state_tensor_fill(et_state *state, size_t index, const float *values);
 void et_state_end_restore(et_state *state);
 
-/* What tells of a tensor's values where another rank has read them. */
+/* Notes that another rank has read a tensor's values, or that they are missing. */
 void et_state_tensor_mark(et_state *state, size_t index, bool missing);
 
-/* NULL: there is none of that name. */
+/* NULL: no tensor has this name. */
 const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name);
 
 int et_tensor_shards_give(const et_state *state, et_error *error);

@@ -15,7 +15,7 @@
 /* A tree of plain values as bytes, for another process of the same program: every kind, numbers bit
  * for bit, also NaN and infinity. */
 
-/* Appends value and what is below it; a failure is the buffer's. */
+/* Appends value and everything below it; the buffer keeps a failure. */
 void et_value_write_bytes(et_strbuf *to, const et_value *value);
 
 /* *out: a copy in arena. ET_EFORMAT: bytes that write has not made. */
@@ -27,13 +27,13 @@ int et_value_read_bytes(et_value **out, et_arena *arena, const void *bytes, size
  * for all; ET_ECONFIG: a rank has another tree. */
 int et_state_broadcast(et_state *state, et_comm *comm, et_error *error);
 
-/* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in
- * arena, bit for bit. status: the result of making them, on rank 0 alone or on all. */
+/* *out: values of rank 0, a dict; on other ranks an exact copy in arena. values of other ranks are
+ * ignored. status: the result of making values, on rank 0 alone or on all ranks. */
 int et_values_broadcast(const et_value *values, const et_value **out, et_arena *arena,
                         et_comm *comm, int status, et_error *error);
 
-/* *text of rank 0 (NULL: none) becomes a copy on the other ranks: et_free. status: the result of
- * making it, on rank 0 alone or on all. */
+/* *text of rank 0 (NULL: none) is copied to the other ranks, which free it with et_free. status:
+ * the result of making the text, on rank 0 alone or on all ranks. */
 int et_text_broadcast(char **text, et_comm *comm, int status, et_error *error);
 
 /* ---- waiting for checkpoints ---- */

@@ -1,6 +1,6 @@
-/* The sum of one bucket over ranks: a few arrays on each rank become one array on all, added in the
- * tree's order, so with the bits of one process. The way of sending depends only on the number of
- * ranks, the tree and the size of the bucket, so all ranks choose the same way.
+/* The sum of one bucket over ranks: a few arrays on each rank become one array on all ranks, added
+ * in the tree's order and thus with the bits of one process. The way of sending depends only on the
+ * number of ranks, the tree and the size of the bucket, so all ranks choose the same way.
  *
  *     et_bucket_sum_run(sum, mine, count, false, NULL, &error);     the sum is in mine[0]
  *
@@ -31,9 +31,9 @@ int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t lo
                        et_error *error);
 void et_bucket_sum_close(et_bucket_sum *self); /* NULL allowed */
 
-/* mine: [this rank's sums] [count]; NULL if word says that there are none. halves: sent values are
- * rounded to bfloat16. word: in this rank's word, out the agreed word; NULL: no word, for any
- * bucket. */
+/* mine: [this rank's sums] [count]; NULL if this rank has none, which word reports. halves: sent
+ * values are rounded to bfloat16. word: this rank's word, replaced by the agreed word; NULL: no
+ * bucket has a word. */
 int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bool halves,
                       et_comm_word *word, et_error *error);
 

@@ -1,6 +1,6 @@
 /* Collected results of all ranks (et_together_collect), read in pieces, in any order of ranks. The
  * calls are open (which may fail on one rank alone), take (by all ranks), next or copy, release.
- * For a list whose items ranks make in turn there is one call, et_collected_items. */
+ * If ranks make the items of a list in turn, et_collected_items is the only call. */
 #ifndef ETUDE_TRAIN_RANKS_COLLECTED_H
 #define ETUDE_TRAIN_RANKS_COLLECTED_H
 
@@ -34,9 +34,9 @@ void *et_collected_copy(et_collected *collected, int rank, size_t size, et_arena
  * short. */
 typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *from, int rank);
 
-/* For a list of count items: each rank has made the items with its own number modulo the ranks, and
- * has written them to mine, one after another; read gets all others, in their order. All ranks call
- * it, with the status of its own work. what: "scores". */
+/* For a list of count items: rank r of R has made items r, r + R, ... and has written them to mine,
+ * one after another. read gets all other items, in order. All ranks call this, with the status of
+ * their own work. what: "scores". */
 int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
                        const et_strbuf *mine, et_collected_read_fn *read, void *payload,
                        et_error *error);

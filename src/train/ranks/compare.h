@@ -1,4 +1,4 @@
-/* Checks that ranks which work together have the same of what results depend on. */
+/* Checks that ranks which work together agree on everything that results depend on. */
 #ifndef ETUDE_TRAIN_RANKS_COMPARE_H
 #define ETUDE_TRAIN_RANKS_COMPARE_H
 
@@ -8,13 +8,13 @@
 #include "engine/exec/device.h"
 
 /* Checks that all ranks have the same settings, data and kernels; otherwise bits would differ.
- * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. status: of
- * what this rank did before; if it failed, the rest is ignored. */
+ * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. status: the
+ * result of this rank's earlier work; after a failure, other arguments are ignored. */
 int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const et_device *device,
                      et_error *error);
 
-/* status (of loading), or ET_EBUSY: a rank has loaded another checkpoint than rank 0, since the run
- * in model_dir is at work and saved meanwhile. path NULL: none was loaded. */
+/* Returns status, the result of loading. ET_EBUSY: a rank has loaded another checkpoint than rank
+ * 0, because the run in model_dir saved meanwhile. path NULL: none was loaded. */
 int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
                             int64_t step, et_error *error);
 

@@ -41,7 +41,7 @@ int et_eval_shard_keep_row(et_eval_shard *shard, const void *row, size_t size, e
 typedef int et_eval_shard_batch_fn(void *self, const et_batch *batch, int64_t number, bool mine,
                                    et_error *error);
 
-/* Calls run for each batch of a pass, in order, between begin and join; self is that of the
+/* Calls run for each batch of a pass, in order, between begin and join; self comes from the
  * options. */
 int et_eval_shard_batches(et_eval_shard *shard, et_batch_cursor *cursor,
                           et_eval_shard_batch_fn *run, et_error *error);

@@ -1,8 +1,8 @@
 /* The tree of shards over ranks. Each rank computes consecutive shards: rank r of R from r S / R to
  * (r + 1) S / R of S. The sum of a rank's shards is one sum, or a few sums if the tree cuts through
  * them. Each rank adds up a part of all sums in the tree's order, then every rank gets all parts
- * (below). So a rank sends and receives about twice the gradient for any number of ranks, and
- * every bit is that of one process with as many shards.
+ * (below). So for any number of ranks, a rank sends and receives about twice the gradient, and
+ * results have the bits of one process with the same number of shards.
  *
  * Gradients become final only in a rank's last shard, and are sent while its pass still runs: the
  * pass's plans report to the reducer until it is closed. If several reducers use one pass, the last
@@ -26,15 +26,15 @@
  *     ...  et_exchange_ready(exchange, bucket);                   its elements of mine are final
  *     status = et_exchange_wait(exchange, &bad, &error);
  *
- * All ranks agree on one status and on whether there is a bad one: before anything is sent or, if
- * the first bucket is small, with its message. If there is a bad one, there is no sum. Afterwards
+ * All ranks agree on one status and on whether there is a bad gradient: before anything is sent or,
+ * if the first bucket is small, with its message. With a bad gradient there is no sum. Afterwards
  * every bucket is sent, whatever happens on this rank. A rank that fails later must report its
  * error in an agreement after et_exchange_wait; no sum may be used before it.
  *
  * With bfloat16_gradients of comm, sums are sent as bfloat16: a sum is rounded before it is sent to
- * the rank that adds it, and each part of the total is rounded before it is sent back, also where
- * it stays, so all ranks have the same values. Sums that stay on their rank and moving means are
- * not rounded.
+ * the rank that adds it. Each part of the total is rounded before it is sent back, also on the rank
+ * that added it, so all ranks have the same values. Sums that stay on their rank and moving means
+ * are not rounded.
  *
  * From begin to wait, comm belongs to the exchange. Its own thread sends if the transport allows
  * that (et_comm_class) and the thread has begun; otherwise wait sends. One other thread may call
@@ -42,9 +42,9 @@
 
 /* The division of a layout into buckets: depends only on the parameters, not on passes or ranks. */
 typedef struct et_buckets {
-    int64_t *end; /* [count], owned: bucket i ends before that element */
+    int64_t *end; /* [count], owned: bucket i ends before element end[i] */
     int count;
-    int trained; /* those of gradients; at most one more, of moving means */
+    int trained; /* buckets of gradients; at most one more, for moving means */
 } et_buckets;
 
 int et_buckets_divide(et_buckets *buckets, const et_params *params, int64_t means, et_error *error);

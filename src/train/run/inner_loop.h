@@ -156,8 +156,8 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error);
  * ET_EINTERRUPTED: asked to stop; saved. */
 int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error);
 
-/* Ends the saves of a run that has nothing left to do; one status for all ranks. status: of what
- * this rank did before. */
+/* Ends the saves of a run that has nothing left to do; one status for all ranks. status: the result
+ * of this rank's earlier work. */
 int et_inner_loop_finish(et_inner_loop *loop, int status, et_error *error);
 
 /* Number of steps of a loop that begins after `step`; ET_ECONFIG: the function gives less than 1.

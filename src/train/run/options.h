@@ -35,7 +35,7 @@ typedef struct et_trainer_options {
     int64_t validation_steps;       /* batches of one validation; -1: all */
     double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
     int64_t max_to_keep;            /* newest checkpoints to keep, besides the best one; 0: all */
-    double keep_checkpoint_every_n_hours; /* also keep one per so many hours; 0: none */
+    double keep_checkpoint_every_n_hours; /* also keep one per this number of hours; 0: none */
     int on_failed_save;                   /* ET_FAILED_SAVE_*: after a second failure in a row */
     int64_t gradient_accumulation;        /* batches per update */
     const char
@@ -54,8 +54,8 @@ typedef struct et_trainer_options {
 /* In addition to ET_COMPARE_HIGHER and LOWER: judged by the metric's name. */
 enum { ET_COMPARE_AUTO = 2 };
 
-/* ET_COMPARE_HIGHER or LOWER. metric: the one that chooses the best checkpoint, not `auto`; NULL:
- * there is none. */
+/* ET_COMPARE_HIGHER or LOWER. metric: the metric that chooses the best checkpoint, not `auto`;
+ * NULL: none. */
 int et_trainer_best_comparison(const et_trainer_options *options, const char *metric);
 
 /* The value that decides which checkpoint is best; NULL: no best is kept. The folder of the best
@@ -120,12 +120,12 @@ extern const et_fields et_runtime_fields;
 int et_trainer_register(const et_fields **table, et_trainer_options *options,
                         const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
 
-/* Checks what the tables cannot check. */
+/* Checks relations between settings, which the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
 /* trainer.early_stopping.target as a number; *given: there is one. */
 int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
                       et_error *error);
-#define ET_CLIPPING_NORM 1e8 /* Model Garden's, as good as none */
+#define ET_CLIPPING_NORM 1e8 /* Model Garden's value, almost no clipping */
 
 /* Differential privacy in a kind's settings, by its row with et_privacy_fields; NULL: none. */
 const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options);

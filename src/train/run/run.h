@@ -107,7 +107,7 @@ void et_run_show(const et_run *run, const et_showing *showing);
 /* Between two steps, called by all ranks: a request to one rank becomes a request to all. With one
  * process, does nothing. */
 int et_run_meet(et_run *run, et_error *error);
-/* All of it: requests are met and served, saves looked after. ET_EINTERRUPTED, without a text:
+/* All work between two steps: serves requests and checks saves. ET_EINTERRUPTED, without a text:
  * asked to stop. */
 int et_run_between_steps(et_run *run, int64_t step, et_error *error);
 /* One status for all ranks; with one process, its own. Only for train/run (et_together_run). */
@@ -126,7 +126,7 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error);
  * begun. */
 et_sink *et_run_sink(et_run *run);
 
-/* What et_run_restore_file does on one rank. Logs that are open stay as they are. */
+/* The part of et_run_restore_file on one rank. Open logs do not change. */
 int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error);
 /* As et_run_restore with a given checkpoint: rank 0 reads it, and all ranks get it. Later files of
  * the run's directory, also logs, are moved aside before they are overwritten. */

@@ -36,7 +36,7 @@ typedef struct et_run_best {
 typedef struct et_run_saves {
     int failed;              /* failed saves in a row, up to the last save */
     bool again;              /* try the failed save again at the next step boundary */
-    bool is_best;            /* the save in progress is that of the best */
+    bool is_best;            /* the save in progress is for the best */
     bool ends;               /* the run is being closed: any failure is an error */
     bool held;               /* the best is only in memory */
     double held_since;       /* monotonic time since the best is only in memory */
@@ -60,7 +60,7 @@ struct et_run {
     et_run_options options;      /* a copy; model_dir owned */
     et_checkpoints *checkpoints; /* of model_dir */
     et_sink *sink;               /* the files as one; NULL: not begun */
-    double flushed;              /* monotonic time of the last log that was made durable; 0: none */
+    double flushed;              /* monotonic time of the last durable log; 0: none */
     et_run_best best;
     et_run_saves saves;
     bool alone; /* there are no other ranks */

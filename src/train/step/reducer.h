@@ -118,9 +118,9 @@ void et_reducer_close(et_reducer *reducer); /* NULL allowed */
 
 int et_privacy_check(const et_privacy_options *options, et_error *error);
 
-/* *reducer, a tree of the pass, becomes a private one that owns it (<etude/privacy.h>): it clips
- * gradients and passes them to the tree, which adds them. After a failure it is closed and NULL.
- * Options are copied, and were checked.
+/* *reducer, a tree of the pass, is replaced by a private reducer that owns the tree
+ * (<etude/privacy.h>): it clips gradients and passes them to the tree, which adds them. After a
+ * failure it is closed and NULL. Options are copied, and were checked.
  *
  *   per example   g = divisor / shards (sum of g_i min(1, C / |g_i|) + C noise N(0, 1))
  *   of an update  g = divisor (m min(1, C / |m|) + C noise N(0, 1)),   m = sum of g_i / divisor

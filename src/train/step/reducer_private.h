@@ -4,8 +4,7 @@
 
 #include "train/step/reducer.h"
 
-/* Most sums at once, with 2^31 shards: those of an end that is not a power of two, and of such a
- * beginning. */
+/* Most sums at once, with 2^31 shards: per level of the tree one sum at each end of the range. */
 #define ET_TREE_DEPTH 64
 
 /* The sum of shards first to first + count - 1. */
@@ -39,10 +38,11 @@ typedef struct et_tree {
 int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
                       et_error *error);
 
-/* Whether two sums are the two halves of one in the tree of so many shards. */
+/* Whether two sums are the two halves of one sum in the tree of `shards` shards. */
 bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right);
 
-/* What adding a shard does to slots: its gradients (from -1), or another slot, into one. */
+/* A move while a shard is added: its gradients (from -1), or another slot, are added into a
+ * slot. */
 typedef struct et_tree_move {
     int to, from;
     bool adds; /* false: takes their place */
@@ -64,8 +64,8 @@ void et_tree_move_rest(et_tree *self, const et_tree_moves *moves, const et_pass 
 /* Whether the loss and all gradients of a pass are finite. */
 bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
 
-/* The stack when shards first to end - 1 have been added: its nodes (NULL: not wanted), its depth
- * as the result; *most: the greatest depth on the way there. */
+/* The stack after shards first to end - 1 were added: its nodes (NULL: not wanted). Returns its
+ * depth; *most: the greatest depth so far. */
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);
 
 /* The sum of all, in the slot at that place, as a reducer gives it. */

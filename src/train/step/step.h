@@ -1,6 +1,6 @@
-/* One step: from batches to one update. Everything that varies is an object chosen when the step is
- * made: the source of batches, the model, the sum of gradients (over ranks, or private), the
- * optimizer's rule, the reaction to a gradient that is not finite. The step itself has no options.
+/* One step: from batches to one update. Variants are objects, chosen when the step is made: the
+ * source of batches, the model, the sum of gradients (over ranks, or private), the optimizer's
+ * rule, the reaction to a gradient that is not finite. The step itself has no options.
  *
  * The loss is a sum over rows or tokens; the update divides by the divisor of all batches of the
  * step, so accumulation gives the result of one large batch. */
@@ -75,7 +75,7 @@ typedef struct et_loss_bound {
     int64_t from;
 } et_loss_bound;
 
-/* ET_EDIVERGED: the loss of that step is above the bound. name: of the loss, for the message. */
+/* ET_EDIVERGED: the loss of this step is above the bound. name: of the loss, for the message. */
 int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step,
                   et_error *error);
 
@@ -94,7 +94,7 @@ typedef struct et_step_parts {
     et_pass *pass;
     et_optimizer *optimizer;
     et_overflow *overflow;
-    et_metrics *metrics; /* what is added to */
+    et_metrics *metrics; /* get the step's measures */
     const char *prefix;  /* of the metrics' names: "training_" makes "training_loss" */
     const char *skip;    /* a measure that is not added; NULL: none */
     const volatile sig_atomic_t *stop; /* not 0: an update is left between batches; NULL: never */
@@ -104,10 +104,10 @@ typedef struct et_step_parts {
     et_step_hooks hooks;
 } et_step_parts;
 
-/* Parameters whose gradient is exactly zero in all of the first updates: initial values of zeros
- * before a relu do that, or a part of the model that has no effect on its loss. A warning names
- * them. Only parameters that the loss depends on are examined, each until its gradient is not zero.
- * Not part of the state: a resumed run examines its own first updates. */
+/* Parameters whose gradient is exactly zero in all of the first updates. Causes are initial values
+ * of zero before a relu, or a part of the model without effect on the loss. A warning names these
+ * parameters. Only parameters in the graph of the loss are examined, each until its gradient is not
+ * zero. Not part of the state: a resumed run examines its own first updates. */
 typedef struct et_unreached {
     int *param;  /* [count] indices in the store, those without a gradient so far; owned */
     int count;   /* 0: nothing to examine */

@@ -8,7 +8,7 @@
  * counter to `before`. */
 int et_trainer_lags(et_trainer *trainer, int64_t before, int64_t steps, et_error *error);
 
-/* Whether a trainer that was at `before` has advanced by so many steps: ET_EFAIL. */
+/* Checks that a trainer that was at `before` has advanced by `steps`. ET_EFAIL: it has not. */
 static inline int et_trainer_advanced(et_trainer *trainer, int64_t before, int64_t steps,
                                       et_error *error)
 {
@@ -26,11 +26,11 @@ static inline int et_trainer_step(et_trainer *trainer, et_error *error)
 /* et_trainer_train without the check of the step counter; the caller checks it. logs: a dict. */
 int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error);
 
-/* Begins as et_evaluate does. limit: of steps; 0: none. */
+/* Begins like et_evaluate. limit: most steps; 0: no limit. */
 int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_error *error);
 
-/* A step as in et_evaluate: counted; *more becomes false with the last one too. If data end before
- * the limit, a warning says so. set: name for the warning; NULL: there is one set. */
+/* A counted step, as in et_evaluate; *more is already false after the last one. If data end before
+ * the limit, a warning says so. set: name for the warning; NULL: there is only one set. */
 int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error);
 
 /* The end of an evaluation by all ranks; status: of its steps. `end` is called also after a

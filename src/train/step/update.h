@@ -7,8 +7,8 @@
 
 #include "train/step/reducer.h"
 
-/* A mean over `divisor` rows by their sum. Of no row, as in a batch without a label, it is 0, and
- * so is its gradient: as Keras divides. */
+/* A mean over `divisor` rows from their sum. Without rows, as in a batch without labels, the mean
+ * and its gradient are 0, as in Keras. */
 static inline double et_mean_of(double sum, double divisor)
 {
     return divisor > 0 ? sum / divisor : 0;

@@ -15,8 +15,9 @@
  * sketch (sketch.h) and the entries of discrete columns, except of columns that look like an ID
  * (column_use.h). Results do not depend on the number of threads.
  *
- * Memory: 100 KiB for each numeric column of a large table, up to 11 MB for a discrete one with
- * many distinct values, less in tables of more than 1,000 or 40 such columns; 5 MB per thread. */
+ * Memory: 100 KiB for each numeric column of a large table (less if there are more than 1,000), up
+ * to 11 MB for each discrete column with many distinct values (less if there are more than 40), and
+ * 5 MB per thread. */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 
@@ -39,12 +40,12 @@ typedef enum et_analyze_header {
 
 typedef struct et_analyze_options {
     const char *target;       /* NULL: none */
-    et_strings more_targets;  /* beside it */
+    et_strings more_targets;  /* in addition to target */
     et_strings dropped, only; /* columns that are not inputs; the only inputs; none: all may be */
     et_analyze_header header;
-    int classes;             /* that integers of a target may be, at most; 0: 20, -1: none */
-    const et_schema *schema; /* what columns are; NULL: it is inferred */
-    int64_t entries;         /* kept of a column at most; 0: 100,000 */
+    int classes;             /* most values of an integer target of classes; 0: 20, -1: never */
+    const et_schema *schema; /* types of the columns; NULL: inferred */
+    int64_t entries;         /* most entries kept of a column; 0: 100,000 */
     int quantiles;           /* of a numeric column; 0: 257 */
     int threads;             /* 0: as many as the program has */
     et_csv_options csv;      /* columns is found */
@@ -63,8 +64,9 @@ typedef struct et_analysis {
 /* The choice that the report's uses of columns follow. Borrows the names. */
 et_feature_choice et_analyze_choice(const et_analyze_options *options);
 
-/* options may be NULL. ET_EDATA: a row is wrong, a column's name is there twice, no rows, no such
- * target, columns that are not the schema's, files that differ in their columns. */
+/* options may be NULL. ET_EDATA: a row is wrong, a column name occurs twice, there are no rows, the
+ * target or a column of the schema is missing, a column is not in the schema, or files have
+ * different columns. */
 int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_options *options,
                et_error *error);
 void et_analysis_release(et_analysis *analysis);

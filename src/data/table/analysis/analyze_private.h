@@ -32,7 +32,7 @@ static inline bool et_first_rows_full(const et_first_rows *rows)
     return rows->count >= rows->most;
 }
 
-/* Of a row with a number. */
+/* The number in a row that has a number. */
 double et_first_rows_number(const et_first_rows *rows, int64_t row);
 
 /* ---- statistics of one column ----
@@ -41,7 +41,7 @@ double et_first_rows_number(const et_first_rows *rows, int64_t row);
  * moments, quantiles, distinct values, entries, and examples of odd values. Results depend only on
  * the values and their order, not on how they arrive. Use from one thread at a time. */
 
-/* What a text looks like to people, where the reader of numbers does not take it. */
+/* Look of a text that is not a number, to people. */
 typedef enum et_look {
     ET_LOOK_NONE,
     ET_LOOK_DATE,   /* 2024-05-31, 31.5.2024, 31. Mai 2024, with or without a time */
@@ -86,7 +86,7 @@ typedef struct et_column_part {
     int count;
 } et_column_part;
 
-/* Where a value was seen first. */
+/* The place where a value was seen first. */
 typedef struct et_seen_at {
     int file;
     int64_t line; /* 0: it was not */
@@ -126,7 +126,7 @@ typedef struct et_column_stats {
     int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
     bool has_years;                             /* of these dates: */
     int first_year, last_year;
-    int last_short_year;                   /* of those whose year has two digits; 0: none */
+    int last_short_year;                   /* last year among dates with two digits; 0: none */
     char last_short[24];                   /* a date of that year */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* number of the first texts with each look */
     et_noted_texts noted;
@@ -176,7 +176,7 @@ int64_t et_column_stats_dates(const et_column_stats *stats);
 /* The notation and the unit in which nearly all values are numbers, if some values are texts. unit:
  * borrowed from these stats. PLAIN: there is no such notation. */
 et_number_format et_column_stats_format(const et_column_stats *stats);
-/* Whether that is the notation with a point only because no value says which: there is 1,234, but
+/* Whether a decimal point is only assumed because the values are ambiguous: there is 1,234, but
  * neither 1,234.5 nor 12.5. */
 bool et_column_stats_format_unclear(const et_column_stats *stats);
 /* Whether the entries are complete, with exact counts. */
@@ -206,13 +206,13 @@ typedef struct et_table_head {
 #define ET_TEXT_SHARE 0.1
 
 /* Opens a file to look at its first rows, and to read them again (et_csv_again). known: for a file
- * after the first one, what the head of the first file says, until its first row is read; else
- * NULL. */
+ * after the first, facts from the head of the first file, borrowed until the first row is read;
+ * else NULL. */
 int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error);
 et_csv_known et_table_head_known(const et_table_head *head);
-/* Finds the head in the first file. Memory is in arena, except that of
- * `same`, which the caller releases. */
+/* Finds the head in the first file. Memory is in arena, except the memory of `same`, which the
+ * caller releases. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
 /* Another file: position [head->columns] has the positions of the first file's columns in its rows;

@@ -42,7 +42,7 @@ typedef struct et_column_use {
 /* Number of distinct values, if the metadata has it. */
 int64_t et_column_distinct(const et_column_metadata *metadata);
 /* Estimated probability that two rows have the same value, by counts, quantiles or the number of
- * distinct values. 1: the metadata have none of these. */
+ * distinct values. 1 if the metadata have none of these. */
 double et_column_agreement(const et_column_metadata *metadata);
 /* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
  * than 20. */
@@ -69,15 +69,15 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
                                   const et_feature_choice *choice);
 /* The uses by a set of features: [et_schema_count(schema)], all UNNAMED or USED. */
 void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set);
-/* The order in which the set's feature of type date reads a column; ANY: the set (NULL: none) says
- * none, so the order is the metadata's. */
+/* The order of day and month in which the set's date feature reads a column. ANY: the set (NULL: no
+ * set) has no order, so the order of the metadata applies. */
 et_date_order et_column_date_order(const et_feature_set *set, const char *column);
 
 /* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */
 void et_column_use_print(et_strbuf *out, const et_column_use *use,
                          const et_column_metadata *metadata);
-/* A line for each column: name, type, feature. Of more than 40 columns, columns of the same type
- * and feature share a line. uses: as the schema's fields. */
+/* A line for each column: name, type, feature. If there are more than 40, columns of the same type
+ * and feature share a line. uses: in the order of the schema's fields. */
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
                          const et_metadata *metadata, et_error *error);
 

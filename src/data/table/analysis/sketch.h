@@ -55,8 +55,8 @@ typedef struct et_sketch_view {
 
 /* False: no memory. */
 bool et_sketch_view_init(et_sketch_view *view, const et_sketch *sketch);
-/* The same for values that are all known: room for count of them. The caller then sets values and
- * weights; puts count of them in order. False: no memory. */
+/* The same for count values that are all known: makes room for them. The caller then sets values
+ * and weights; puts count of them in order. False: no memory. */
 bool et_sketch_view_reserve(et_sketch_view *view, size_t count);
 bool et_sketch_view_order(et_sketch_view *view, size_t count);
 void et_sketch_view_release(et_sketch_view *view);
@@ -99,8 +99,9 @@ double et_distinct_estimate(const et_distinct *distinct);
 /* ---- entries ----
  *
  * The distinct texts of a column and their counts, in bounded memory. Exact up to a limit of
- * distinct texts. Beyond it the frequent ones stay: a text that occurs more than `error` times is
- * kept, and each count is too low by at most `error`. Use from one thread at a time. */
+ * distinct texts. Beyond the limit only frequent texts are certain to stay: a text that occurs more
+ * than `error` times is kept, and each count is too low by at most `error`. Use from one thread at
+ * a time. */
 
 /* Longer texts are not classes: they are not kept. */
 #define ET_ENTRY_MAX 1024
@@ -139,7 +140,7 @@ et_entry *et_entries_find(const et_entries *entries, const char *text, size_t le
  * ET_ENTRY_MAX bytes. NULL: no memory. */
 et_entry *et_entries_add(et_entries *entries, const char *text, size_t length);
 
-/* Whether there is room for one more without dropping others. */
+/* Whether another text fits without dropping an entry. */
 bool et_entries_fits(const et_entries *entries, size_t length);
 
 /* Borrowed, not terminated; until the next add. */

@@ -7,8 +7,8 @@
  *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
  *
  * Each top-level feature is a field of the layout with its name: numbers side by side (ET_F32
- * [width]), ids (ET_I32 [width], also those of words), a target (ET_I32 scalar: a class; ET_F32
- * [targets]: numbers, or of several targets of two classes 0 and 1), or a weight (ET_F32 scalar).
+ * [width]), ids (ET_I32 [width], also ids of words), a target (ET_I32 scalar: a class; ET_F32
+ * [targets]: numbers, or 0 and 1 for several targets of two classes), or a weight (ET_F32 scalar).
  * Features of type key are no fields. An encoder does not change after it is made; any number of
  * threads may encode. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
@@ -75,8 +75,8 @@ typedef struct et_target_unit {
     double offset, scale;
 } et_target_unit;
 et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column);
-/* Warns of columns whose values float32 can't distinguish as the features have them (identity of
- * 1e12 +- 3,000); of many columns, only of the first ones. */
+/* Warns of columns whose features cannot distinguish values in float32 (identity of 1e12 +- 3,000).
+ * If there are many, only the first columns are named. */
 void et_encoder_warn_coarse(const et_encoder *encoder);
 /* Place of the field of an exact encoder's numbers; -1: none. Number i of an item; NaN: missing. */
 int et_encoder_written(const et_encoder *encoder);
@@ -94,13 +94,14 @@ int et_encoder_cell(const et_encoder *encoder, int field);
 int et_encoder_cell_count(const et_encoder *encoder, int field);
 /* The index of the row's weight; -1: none. */
 int et_encoder_weight(const et_encoder *encoder);
-/* Whether the values of a field go into anything but targets and weights, or into one of these. */
+/* Whether features read a field. target false: features other than targets and weights; true:
+ * targets or weights. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
-/* Writes one row: cells [et_encoder_cells]; to[f]: the destination of field f's item. A target that
- * is missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
- * caller adds it to the recorded error. ET_EDATA: a value is no number, a label is unknown, a
- * required value is missing. */
+/* Writes one row: cells [et_encoder_cells]; to[f]: the destination of field f's item. A missing
+ * target is written as -1 or NaN. A field with to[f] NULL is skipped. where: "file:line" for
+ * messages; NULL: the caller adds the place to the recorded error. ET_EDATA: a value is no number,
+ * a label is unknown, a required value is missing. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
 /* The same for values that are not text. Values of integer fields must be whole, unless the field
@@ -120,8 +121,8 @@ int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_erro
  *     text       string [batch, length]; "" and the texts that mean a missing value: missing
  *     date       float64, seconds since 1970 of the date as it is written; NaN: missing
  *
- * length is that of the schema's field, 1 in files of rows. Columns that no feature reads are not
- * inputs. Every transform adds its own nodes (emit of transforms.h). This file adds the inputs,
+ * length is the length of the schema's field, 1 in files of rows. Columns that no feature reads are
+ * not inputs. Every transform adds its own nodes (emit of transforms.h). This file adds the inputs,
  * handles missing values, and orders the columns.
  *
  * `refused` is true for rows that the encoder refuses: a number that is not finite, a fraction in
@@ -130,7 +131,7 @@ typedef struct et_encoder_onnx {
     const et_encoder *encoder;
     const char *const *missing; /* as of et_csv_options; NULL: the usual */
     const char *rows;           /* name of the first dimension */
-    /* Whether the model has another value of that name. A column must not have the same name. */
+    /* Whether the model has another value with this name. A column must not have the same name. */
     bool (*is_taken)(void *payload, const char *name);
     void *payload;
 } et_encoder_onnx;

@@ -64,7 +64,7 @@ struct et_encoder {
     uint64_t fingerprint;
 };
 
-/* ---- transforms: what their files share, and those that are not in transforms.c ---- */
+/* ---- transforms: shared functions, and transforms outside transforms.c ---- */
 
 /* The transform has one column, named after the field. */
 void et_fit_one_column(et_fitted_transform *fitted, const et_fitting *with);

@@ -25,7 +25,7 @@ typedef struct et_dictionary {
     uint64_t mask;
 } et_dictionary;
 
-/* Copies texts. Of equal ones the first counts. NULL: no memory. */
+/* Copies texts. If texts are equal, only the first is used. NULL: no memory. */
 et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int count);
 
 /* -1: it is not there. */
@@ -48,7 +48,7 @@ typedef enum et_transform_gives {
     ET_GIVES_WORDS, /* ids, or -1 */
 } et_transform_gives;
 
-/* Which members of a spec mean something to it. */
+/* Members of a spec that a transform reads. */
 enum et_transform_takes {
     ET_TAKES_RANGE = 1,
     ET_TAKES_BOUNDARIES = 2,
@@ -77,7 +77,7 @@ typedef struct et_fitted_transform {
     const double *point; /* [points]: boundaries, quantiles */
     int points;
     const et_dictionary *labels; /* NULL: numbers from offset on are classes */
-    bool beside;                 /* a target of two classes beside others: 1 of yes, 0 of no */
+    bool beside;                 /* a target of two classes among several targets: yes is 1, no 0 */
     int yes;                     /* the class that is yes: 0 or 1 */
     unsigned parts;              /* of a date, a bit each */
     et_date_order order;         /* the same */
@@ -89,7 +89,7 @@ typedef struct et_fitting {
     const et_schema_field *field; /* crossed: the first */
     const et_column_metadata *metadata;
     const char *name;      /* of the column: the field's name, or with an index */
-    et_problems *problems; /* what disagrees goes here */
+    et_problems *problems; /* receives contradictions */
     et_arena *arena;
     bool exact; /* of a target: numbers are standardized */
 } et_fitting;
@@ -151,9 +151,9 @@ const char *et_level_text(const et_reading *value, char buffer[32], size_t *leng
 /* The number below which a standard normal has p of its weight. p in (0, 1). */
 double et_normal_quantile(double p);
 
-/* Which of two labels is asked for: the positive class. */
+/* The positive one of two labels. */
 
-/* Whether a label is the positive one beside the other: a word for yes, or the larger number. */
+/* Whether a label is positive compared with the other: a word for yes, or the larger number. */
 bool et_label_is_positive(const char *label, const char *other);
 
 /* ---- words of texts: the transform words, and counting; pure functions ---- */
@@ -174,11 +174,11 @@ int et_words_apply(const et_fitted_transform *f, const et_reading *value, void *
 
 /* ---- feature sets, for the library, beyond <etude/feature_set.h> ---- */
 
-/* Of concats in concats. A program's specs that hold themselves end here. */
+/* Greatest depth of nested concats. It also ends a program's specs that contain themselves. */
 #define ET_FEATURE_DEPTH_MAX 16
 
-/* As et_feature_set_create, of specs that were read from a text with this name, which messages
- * begin with; NULL: they were not. */
+/* Like et_feature_set_create. name: name of the text with the specs, with which messages begin;
+ * NULL: not from a text. */
 int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int count,
                         const char *name, et_error *error);
 

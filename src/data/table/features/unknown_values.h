@@ -1,5 +1,5 @@
-/* Values that a model has never seen, counted by column. They are still encoded, as IDs and columns
- * that no training row had, so a prediction for them is unreliable.
+/* Values that a model has never seen, counted by column. Such values are still encoded, as IDs and
+ * columns that no training row had, so predictions from them are unreliable.
  * - unknown: a value that is not among the field's values in the metadata. The field is embedded or
  *   one-hot, or it is hashed or crossed and the metadata has all of its values;
  * - missing: no value in a field that was never missing in training.
@@ -54,8 +54,8 @@ typedef struct et_unknown_values_text {
     char text[640];
 } et_unknown_values_text;
 
-/* Texts, one after another, *at 0 before the first: "version: 12 of 500 values unknown to the
- * model, first "9.9" in line 17". false: no more texts. where: the kind of place. */
+/* Gives one text per call; *at is 0 at first: "version: 12 of 500 values unknown to the model,
+ * first "9.9" in line 17". false: no more texts. where: the word for a place, such as "line". */
 bool et_unknown_values_describe(const et_unknown_values *self, int *at, const char *where,
                                 et_unknown_values_text *text);
 

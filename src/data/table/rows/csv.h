@@ -46,8 +46,8 @@ typedef struct et_csv_known {
 } et_csv_known;
 
 typedef struct et_csv_options {
-    char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
-    char comment;               /* lines that begin with it are left out; 0: none */
+    char delimiter;             /* 0: guessed from the first rows (, ; tab |) */
+    char comment;               /* lines that begin with it are comments; 0: none */
     int columns;                /* columns that a row must have; 0: as many as the first row */
     const char *const *missing; /* texts that mean "no value" unless they are quoted; "" always
                                  * does; ended by NULL, borrowed. A text that is a number matches
@@ -68,14 +68,14 @@ extern const char *const et_csv_usual_missing[]; /* ended by NULL */
 #define ET_CSV_MISSING_HINT                                                                        \
     "outside quotes ?, NA, N/A, NaN, None and null mean a missing value; if one of them is a "     \
     "class, quote or rename it"
-/* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
+/* The index in missing (NULL: the usual texts) of a text [length]; -1: not missing. "-999" is also
  * -999.0 and -9.99e2, but no code with zeros before it. */
 int et_csv_missing_index(const char *const *missing, const char *text, size_t length);
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
-/* Parses a delimiter, or the beginning of a comment, as people write it: a character, "tab", or a
- * backslash and a t; NULL and "" give 0, none. False: text is something else. */
+/* Parses a delimiter or a comment character from the user: a character, "tab", or a backslash and a
+ * t. NULL and "" give 0, none. False: text is something else. */
 bool et_csv_character(char *out, const char *text);
 
 bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */

@@ -32,7 +32,7 @@ typedef enum et_csv_fault {
     ET_CSV_FAULT_UTF8,    /* a byte that is not UTF-8 */
     ET_CSV_FAULT_COLUMNS, /* another number than expected */
     ET_CSV_FAULT_MANY,    /* more than ET_CSV_COLUMNS_MAX */
-    ET_CSV_FAULT_QUOTE,   /* never closed; found by a caller that knows that no more bytes follow */
+    ET_CSV_FAULT_QUOTE,   /* never closed; reported by a caller at the end of the bytes */
     ET_CSV_FAULT_LONG,    /* the same: a row past ET_CSV_ROW_MAX */
     ET_CSV_FAULT_MEMORY,
 } et_csv_fault;
@@ -81,21 +81,19 @@ void et_csv_scanner_release(et_csv_scanner *scanner);
  * row is complete. */
 et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
-/* The row that was found last, with names, is one of values: its cells that are missing become so.
- */
+/* Call if the last row, read as names, has values: marks its missing cells. */
 void et_csv_scanner_take_missing(et_csv_scanner *scanner);
 
 /* LFs. */
 int64_t et_csv_count_lines(const char *begin, const char *end);
 
-/* The end of the last complete row in [begin, limit), where begin begins a row; begin if no row is
- * complete. Bad rows end as in et_csv_scan. */
+/* The end of the last complete row in [begin, limit). begin is the start of a row, and the result
+ * if no row is complete. Bad rows end as in et_csv_scan. */
 char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
-/* Guesses the delimiter from up to `rows` complete rows: the one of , ; tab
- * that divides all of them into equally many columns, and into the most; 0: no row is complete. If
- * `known` is set, two others come first: a delimiter that makes names of half of the first row,
- * then the known one. */
+/* Guesses the delimiter (, ; tab) from up to `rows` complete rows: it divides all rows into the
+ * same number of columns, and into the most columns. 0: no row is complete. If `known` is set, two
+ * others come first: a delimiter that makes names of half of the first row, then the known one. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
 /* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */

@@ -33,16 +33,16 @@ typedef struct et_row_layout {
                        weights, [true] into one of these */
 } et_row_layout;
 
-/* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
- * others the number. */
+/* A value of a row that is not text, but a tf.Example or an array: the text of a discrete field,
+ * else the number. */
 typedef struct et_reading {
     const char *text; /* [length], not terminated; of a number NULL, or the text as written */
     size_t length;
     double number;
     bool numeric;                  /* of an integer or real field */
     bool missing;                  /* then all other members are ignored */
-    const struct et_reading *list; /* [count]: the values of a field of variable length, none of
-                                    * them missing; NULL: the reading itself is the value */
+    const struct et_reading *list; /* [count]: the values of a field of variable length, none
+                                      missing; NULL: the reading itself is the value */
     size_t count;
 } et_reading;
 
@@ -61,7 +61,7 @@ typedef enum et_header {
 } et_header;
 
 typedef struct et_columns {
-    int *column;    /* [cells of a row]: of the file; -1: it has none, the value is missing */
+    int *column;    /* [cells of a row]: column in the file; -1: none, the value is missing */
     et_cell *cells; /* [the same]: the row of the last call */
     int count;      /* of values */
     bool header;    /* the first row was one */
@@ -81,10 +81,11 @@ et_column_name et_column_numbered(int column);
 /* Whether an unmarked first row is a header, by the rule above. */
 bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
 
-/* From the first row of a file, whose name messages begin with. targets: the columns of targets are
- * required; else they may be absent, and without a header a row then has all other columns in their
- * order (if no feature is a target, all but the first: TensorFX's rule). ET_EDATA: needed columns
- * are missing (the message names all), a name occurs twice, the number of columns differs. */
+/* Finds the columns from the first row of a file. name: of the file, with which messages begin.
+ * targets: columns of targets are required. Otherwise they may be absent; without a header, a row
+ * then has all other columns in order. If no feature is a target, the first column may be absent
+ * (TensorFX's rule). ET_EDATA: needed columns are missing (the message names all), a name occurs
+ * twice, the number of columns differs. */
 int et_columns_find(et_columns *columns, const et_row_layout *layout, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error);
 void et_columns_release(et_columns *columns);
@@ -130,11 +131,11 @@ void *et_rows_new(size_t size, const et_rows_class *class, const et_row_layout *
 typedef struct et_rows_options {
     et_csv_options csv;
     et_header header;
-    bool no_targets;   /* what only targets are made of may be absent */
+    bool no_targets;   /* columns that only targets read may be absent */
     bool optional;     /* of CSV: there may be no row at all */
     et_strings keep;   /* of CSV: columns that rows also have as they are, whether the schema has
                           them or not; borrowed */
-    const char *jsonl; /* of CSV: what to do if it is JSON lines, "say --jsonl"; NULL: nothing */
+    const char *jsonl; /* for CSV: the cure if the file has JSON lines, "say --jsonl"; NULL: none */
     et_csv *reader;    /* of CSV: reads the rows, named as the one path, and is closed with them, or
                           where opening fails; NULL: paths are files */
 } et_rows_options;
@@ -189,16 +190,16 @@ int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 bool et_rows_wait(et_rows *rows);
 
 /* One value (et_json_parse_written) as the text of a field, NULL if it is missing; in the value's
- * memory. Of columns the layout is not read, and metadata may be NULL. ET_EDATA: a list or an
+ * memory. columns: the layout is not read, and metadata may be NULL. ET_EDATA: a list or an
  * object. */
 int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                  const et_value *value, et_error *error);
 /* Cells of an object (et_json_parse_written), for et_encoder_row: cells [values of the layout],
  * their texts in its memory. A number is its text as written. A truth value is the column's level
  * "true", else "True", else "TRUE". A column that the row lacks is missing. Names outside the
- * schema are ignored, with two exceptions: a name that is near to a column that the row lacks, and
- * a row without any name of the schema. Misspelt names would make values missing. ET_EDATA without
- * a place. */
+ * schema are ignored, but not if a name resembles a column that the row lacks, or if the row has no
+ * name of the schema: a misspelt name would make a value missing. ET_EDATA: the error has no
+ * place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
 /* The same of a row's line, which is parsed into the arena. object: NULL, or gets the parsed line.
@@ -206,8 +207,8 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
                  et_arena *arena, const et_value **object, et_error *error);
 
-/* The header of a table's first file, which finds the columns of the other files: their order may
- * differ, but the columns must be the same (the second example at the top).
+/* The header of a table's first file. It finds the columns of the other files, whose order may
+ * differ, but not their columns (the second example at the top).
  *
  * A column with an empty name has its number as name (et_column_numbered). */
 

@@ -7,9 +7,9 @@
  *     14:30   14:30:59   2:30 PM   2 PM                                         (times of day)
  *
  * Month and weekday names are English, in any case. In a date of numbers, a year of four digits may
- * be first; with points the day is first; with - or / the order decides which of two numbers is the
+ * come first. With points the day comes first; with - or / the order decides which number is the
  * month. Years of two digits are 1969 to 2068. Times are not converted between zones: the hour is
- * the hour that is written, and the zone a field of its own. Pure functions. */
+ * the written hour, and the zone is a separate field. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_SCHEMA_DATE_TEXT_H
 #define ETUDE_DATA_TABLE_SCHEMA_DATE_TEXT_H
 
@@ -43,8 +43,8 @@ extern const char *const et_date_order_names[];
 #define ET_DATE_DAY           86400.0 /* seconds */
 /* seconds since 1970; false: before the year 0 or after 9999. */
 bool et_date_of_seconds(et_date *out, double seconds);
-/* Seconds from 1970-01-01T00:00:00 UTC; of a zone that is not ET_DATE_OFFSET, of that zone's time.
- * A later date never has fewer seconds. */
+/* Seconds from 1970-01-01T00:00:00 UTC; for a zone other than ET_DATE_OFFSET, from this time in the
+ * zone. A later date never has fewer seconds. */
 double et_date_seconds(const et_date *date);
 
 #endif

@@ -5,10 +5,10 @@
  *     1.234,50   1 234,5   12,5 kg   −7,25 €                                           with a comma
  *
  * Groups have three digits, the first one to three; Indian groups of two before the last are read
- * too. Separators are the other one of point and comma, blanks (also U+00A0, U+202F, U+2009,
- * U+2007), apostrophes (also U+2019) and underscores; a number has one kind. The unit is before or
- * after the number, or absent, and does not change the value: 12 % is 12. A number in parentheses
- * is negative; U+2212, U+2012 and U+2013 are minus signs. Pure functions. */
+ * too. Separators of groups: point or comma (not the decimal one), blanks (also U+00A0, U+202F,
+ * U+2009, U+2007), apostrophes (also U+2019) and underscores; a number has one kind. The unit is
+ * before or after the number, or absent, and does not change the value: 12 % is 12. A number in
+ * parentheses is negative; U+2212, U+2012 and U+2013 are minus signs. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_SCHEMA_NOTATION_H
 #define ETUDE_DATA_TABLE_SCHEMA_NOTATION_H
 

@@ -54,7 +54,7 @@ static inline bool et_number_digits(uint64_t word)
     return !(((word + 0x4646464646464646u) | (word - ET_NUMBER_ZEROS)) & 0x8080808080808080u);
 }
 
-/* Of eight digits. */
+/* The value of eight digits. */
 static inline uint64_t et_number_value(uint64_t word)
 {
     const uint64_t mask = 0x000000ff000000ffu;

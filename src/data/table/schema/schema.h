@@ -19,8 +19,8 @@ int et_metadata_format(const et_metadata *metadata, char **text, et_error *error
 
 int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
 
-/* The place of a value, its text [length], among a column's entries; -1: none, or no such column.
- * In constant time; by position without the search for the name. */
+/* The index of a text [length] among a column's entries; -1: no entry, or no such column. Takes
+ * constant time; by position, also without a search for the name. */
 int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
                       size_t length);
 int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text,

@@ -34,8 +34,8 @@ void et_subwords_close(et_subwords *subwords); /* NULL allowed */
 uint64_t et_subwords_fingerprint(const et_subwords *subwords);
 
 /* Draws other tokens for the text of ids, which have no end symbol. Writes at most room tokens to
- * out and returns their number; 0: there are more, and out holds nothing. random: of this sentence;
- * an equal one draws the same. Any number of threads. */
+ * out and returns their number; 0: room is too small, and out is empty. random: of this sentence;
+ * equal values draw the same tokens. Any number of threads. */
 size_t et_subwords_draw(const et_subwords *subwords, et_random random, const int32_t *ids,
                         size_t count, int32_t *out, size_t room);
 

@@ -1,10 +1,10 @@
 /* Checks that bytes are a SentencePiece model that is safe to load. The library parses the bytes
  * safely, but then trusts the compiled normalization table in them: a double array whose nodes it
- * follows without checking bounds. So a damaged file could make it read anywhere. This check makes
- * sure that the table stays within its bounds for any text, and that scores are numbers.
+ * follows without checking bounds. So a damaged file could make the library read outside the table.
+ * This check ensures that reads stay within the table for any text, and that scores are numbers.
  *
- * It also reads the facts that a run needs before a line is encoded, because loading the model
- * would take longer than the rest of a start. */
+ * The check also reads the facts that a run needs before it encodes a line: loading the model would
+ * take longer than the rest of a start. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 #define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 
@@ -31,15 +31,14 @@ enum { ET_VOCABULARY_FIELD_TOKENS = 1000, ET_VOCABULARY_FIELD_TAGS = 1001 };
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error);
 
-/* ET_EFORMAT: a model that was checked has no token that ends a sentence, or none for unknown text.
- */
+/* ET_EFORMAT: a checked model has no end token, or no token for unknown text. */
 int et_vocabulary_check_symbols(const et_vocabulary_facts *facts, const void *bytes, size_t length,
                                 const char *name, et_error *error);
 
 /* A field of the model's message, as it stands in the bytes. */
 typedef struct et_vocabulary_part {
     uint32_t number;
-    const void *whole, *bytes; /* with its tag; what it holds, of a field of bytes */
+    const void *whole, *bytes; /* the field with its tag; the content of a field of bytes */
     size_t whole_length, length;
 } et_vocabulary_part;
 

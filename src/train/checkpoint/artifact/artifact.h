@@ -7,8 +7,8 @@
  *   a.safetensors an export in one file, or its bytes in memory
  *   content       an export that is not written, such as a model of another program
  *
- * Files that belong to the weights (settings, the schema of a table) are called texts here. A text
- * has the same name in all of these forms.
+ * Files that belong to the weights (settings, the schema of a table) are called texts. A text has
+ * the same name in all forms.
  *
  *     et_artifact artifact;
  *     if (et_artifact_open(&artifact, "models/a.safetensors", &error) ||
@@ -37,8 +37,8 @@
 /* The weights of an export that is a directory. */
 #define ET_ARTIFACT_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
 
-/* In one file: metadata (the version, which no other checkpoint has; how weights are stored:
- * "float32", "bfloat16", "int8"), and the prefix of tensors that are texts. */
+/* In one file: metadata with the version, which no other checkpoint has, and the type of stored
+ * weights ("float32", "bfloat16", "int8"); and the prefix of tensors that are texts. */
 #define ET_ARTIFACT_KEY_EXPORT    "export"
 #define ET_ARTIFACT_KEY_PRECISION "precision"
 #define ET_ARTIFACT_VERSION       "1"
@@ -98,7 +98,7 @@ bool et_artifact_is_file(const et_artifact *artifact);
 /* Whether it is an export, with one set of weights. */
 bool et_artifact_is_export(const et_artifact *artifact);
 
-/* The directory whose checkpoints have the weights; the file, where it is one. */
+/* The directory whose checkpoints have the weights, or the file of an export in one file. */
 const char *et_artifact_run(const et_artifact *artifact);
 
 /* How weights are stored; "float32" of a directory. */
@@ -117,16 +117,16 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
 int et_artifact_checksum(const et_artifact *artifact, const char *name, size_t most,
                          uint64_t *checksum, et_error *error);
 
-/* Reads a text from the path in a setting: either the text `name` of an export in one file (the
- * path ends in ".safetensors"), or a file with the text itself. */
+/* Reads a text from the path in a setting. If the path ends in ".safetensors": the text `name` of
+ * an export in one file; otherwise the file is the text. */
 int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,
                            size_t *length, et_error *error);
 
 /* The value of a setting that et_artifact_read_named reads as this text. NULL: no memory. */
 const char *et_artifact_setting(const et_artifact *artifact, const char *name, et_arena *arena);
 
-/* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory.
- */
+/* The name of a text in messages: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no
+ * memory. */
 const char *et_artifact_path(const et_artifact *artifact, const char *name, et_arena *arena);
 
 /* Writes all texts of one file into a directory, by their names. ET_EFORMAT: damaged, or a name is
@@ -145,10 +145,10 @@ typedef struct et_artifact_weights {
     et_params *params;         /* materialized, or mapped */
     bool mapped;               /* of et_weights_choice */
     const char *named;         /* of a run: et_checkpoint_named. NULL: the best, else the newest */
-    bool live_weights;         /* not the averaged ones, where there are any */
-    et_checkpoint_facts facts; /* what was loaded; the arena is the caller's */
-    char *checkpoint; /* path of what was loaded. Free with et_free, also after a failure */
-    /* ET_ECONFIG: the texts are not those that the weights were trained with. NULL: not checked. */
+    bool live_weights;         /* even if there are averaged weights */
+    et_checkpoint_facts facts; /* of the loaded file; the arena is the caller's */
+    char *checkpoint; /* path of the loaded file. Free with et_free, also after a failure */
+    /* ET_ECONFIG: the weights were trained with other texts. NULL: not checked. */
     int (*check)(void *payload, const struct et_artifact_weights *weights, et_error *error);
     void *payload;
 } et_artifact_weights;
@@ -157,10 +157,10 @@ typedef struct et_artifact_weights {
  * ET_ENOTFOUND: a run without checkpoints. ET_ECONFIG: a checkpoint of one file is named. */
 int et_artifact_load(et_artifact_weights *load, et_error *error);
 
-/* The identity of the model: that of an export's weights, or of the run's newest checkpoint. In
- * arena; that of a content lives until close. A missing checkpoint or identity is no error. If a
- * run has several models, the dict ET_ARTIFACT_MEMBERS of its identity has, by the name of a model,
- * the values that only this model has. */
+/* The identity of the model, from an export's weights or from the run's newest checkpoint. In
+ * arena; the identity of a content lives until close. A missing checkpoint or identity is no error.
+ * If a run has several models, the dict ET_ARTIFACT_MEMBERS of its identity has, by the name of a
+ * model, the values that only this model has. */
 #define ET_ARTIFACT_MEMBERS "tasks"
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
                          et_error *error);
@@ -200,12 +200,12 @@ int et_artifact_write_weights(const et_artifact_content *content, const char *pa
 /* Writes member.yaml: name, experiment, settings. */
 int et_artifact_write_member(const char *folder, const et_artifact_member *member, et_error *error);
 
-/* The folder of a run's model of that name; free with et_free. ET_ECONFIG names those that the run
- * has. */
+/* The folder of a run's model with this name; free with et_free. ET_ECONFIG: no such model; the
+ * error lists the run's models. */
 int et_artifact_find_member(char **folder, const char *run, const char *name, et_error *error);
 
-/* For a command that needs one model, of a run that may have several: ET_ECONFIG then, with their
- * names and the option that names one. ET_OK: the run has one model. */
+/* For a command that needs a single model. ET_ECONFIG: the run has several models; the error lists
+ * their names and the option that selects one. */
 int et_artifact_check_single(const char *run, et_error *error);
 
 #endif
