@@ -42,7 +42,7 @@ ET_COMMAND_NAMED(compare);
 ET_COMMAND_NAMED(runs);
 ET_COMMAND_NAMED(completion);
 
-/* Of every program, in the order of help; etude/dispatch.c. */
+/* Commands of every program, in the order of help; etude/dispatch.c. */
 extern const et_command et_commands_general[];
 
 #define ET_COMMANDS_MAX 64
@@ -76,7 +76,7 @@ int et_command_run(const et_command *row, const et_call *call, et_error *error);
  * (static) removes a progress bar from the terminal's last line; quiet: prints nothing, because
  * another process does. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
-/* The stop is that of a time limit (SIGALRM). */
+/* True if a time limit (SIGALRM) requested the stop. */
 extern volatile sig_atomic_t et_limit_reached;
 void et_signals_catch(const char *erase_bar, bool quiet);
 
@@ -87,13 +87,13 @@ void et_signals_catch_stops(void);
  * A client that disconnects while data are sent ends nothing. */
 void et_signals_catch_stops_of_server(const char *text);
 
-/* The same for a command that reads standard input: a stop also ends that. SIGUSR1 keeps its
+/* The same for a command that reads standard input: a stop also ends the reading. SIGUSR1 keeps its
  * handler. */
 void et_signals_catch_with_input(void);
 
 /* Until et_signals_catch, a stop ends the process at once, with the exit code of an interruption
- * and text (static) on standard error. For work that shows no result before it is complete, since
- * it may be inside a library that cannot be asked to stop. SIGUSR1 does nothing. */
+ * and text (static) on standard error. For work without partial results, which may be inside a
+ * library that cannot be stopped. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
 /* print.c. Prints an error as one line on standard error, once: error's text is empty

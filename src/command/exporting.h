@@ -28,8 +28,8 @@ typedef struct et_exporting_args {
     et_export_options options;
 } et_exporting_args;
 
-/* The options of all kinds; formats: values of --format, ended by NULL; help: what they write;
- * precisions: values of --precision, ended by NULL. */
+/* The options that all kinds share. formats: values of --format, ended by NULL; help: the files of
+ * each format; precisions: values of --precision, ended by NULL. */
 #define ET_EXPORTING_OPTIONS(formats, help, precisions)                                            \
     ET_OPTION_MODEL_DIR(et_exporting_args, model_dir), ET_OPTION_TASK(et_exporting_args, task),    \
         ET_OPTION_TEXT(et_exporting_args, output, "output", "PATH",                                \

@@ -30,8 +30,8 @@ typedef struct et_output_file {
 
 typedef struct et_outputs {
     const et_program *program; /* the kinds whose runs have files */
-    const char *run;       /* a directory that counts as a run's even if it has none yet, or NULL */
-    et_output_file *files; /* owned: input files */
+    const char *run;           /* a directory that counts as a run even without files, or NULL */
+    et_output_file *files;     /* owned: input files */
     size_t count, capacity;
     bool failed;         /* memory ran out while noting a file; check reports it */
     const char *written; /* the output that was checked before, or NULL */
@@ -57,8 +57,8 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
 /* The same for standard output, which may append to a file that is read. */
 int et_outputs_check_standard(et_outputs *outputs, et_error *error);
 
-/* Refuses a name for a directory that has the ending of a file, such as a.zip, unless the directory
- * exists: the user expects a file of that format. ET_EUSAGE. path NULL: no output. */
+/* Refuses a directory name with the ending of a file, such as a.zip, because the user expects a
+ * file of that format. An existing directory is accepted. ET_EUSAGE. path NULL: no output. */
 int et_outputs_check_directory(const char *option, const char *path, et_error *error);
 
 /* Rows of options, of an et_profiling. */

@@ -14,7 +14,7 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
  * once. peer_timeout 0: the default. */
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
 
-/* Whether ranks share a command, or it says itself that it is the work of one process. */
+/* Whether ranks may start the command: it shares its work among them, or refuses them itself. */
 bool et_ranks_may_run(const et_program *program, const char *command);
 
 /* For lines that all ranks would print: whether this rank prints them, by the environment. */
@@ -24,8 +24,8 @@ bool et_ranks_are_first(void);
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
 /* Ends the work of all ranks and closes comm. One rank prints the error before any rank ends; all
- * ranks return the same status. comm NULL: this rank failed before it had one; a comm is opened, so
- * that the other ranks learn of the failure. Without ranks, does nothing. */
+ * ranks return the same status. comm NULL: this rank failed before it opened a comm; the function
+ * opens one, so that the other ranks learn of the failure. Without ranks, does nothing. */
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
 
 #endif

@@ -30,9 +30,9 @@ typedef struct et_ensemble_args {
 
 bool et_word_is_run(const char *word);
 
-/* files: [count] the members of the files that the command reads, in order; those that are not NULL
- * were given by options. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights
- * are wrong. */
+/* files: [count] pointers to the command's input files, in order; a file that is not NULL was given
+ * by an option. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights are
+ * wrong. */
 int et_ensemble_runs_take(et_ensemble_runs *out, const et_ensemble_args *args,
                           const char **const *files, int count, const char *checkpoint,
                           const char *task, et_error *error);

@@ -88,7 +88,7 @@ extern const char *const et_option_precisions[];
 #define ET_OPTION_SET(type, member, ...)                                                           \
     ET_OPTION_LIST(type, member, "set", "KEY=VALUE", __VA_ARGS__, .alias = "params-override")
 
-/* What computes: --threads, and --device cpu. No member. */
+/* Options for the processors: --threads, and --device cpu. No member. */
 #define ET_OPTION_PROCESSORS                                                                       \
     {                                                                                              \
         .field = { .name = "", .kind = ET_FIELD_KIND_ONLY }, .form = ET_OPTION_FORM_GROUP,         \
@@ -111,7 +111,7 @@ typedef struct et_option_slot {
     void *member;      /* NULL: none */
     const char *value; /* name of its value; NULL: it takes none */
     const char *help;  /* one line */
-    int most, least;   /* WORDS, FILES: words of one use; least: unless the first is the only one */
+    int most, least;   /* WORDS, FILES: words of one use; least: unless `alone` allows one */
     bool files;        /* words after the first must be files */
     const char *alone; /* endings of a first word that needs no second; NULL: none */
     const char *plain; /* WORD: the word that filled it; NULL: none */

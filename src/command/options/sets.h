@@ -22,7 +22,7 @@ typedef struct et_option_settings {
 #define ET_OPTION_KINDS(type, member)                                                              \
     ET_OPTION_ROW(type, member, et_option_settings, ONLY, KINDS, "", NULL, "")
 
-/* Of every kind of task: --steps, --seed, ... */
+/* Options for every kind of task: --steps, --seed, ... */
 extern const et_option et_option_general[];
 
 /* The experiment for the named data: of the kind that has all given options and the endings of the

@@ -17,9 +17,8 @@ typedef struct et_axis {
     int count;
 } et_axis;
 
-/* low <= high, finite, above 0 if log. A single value gets space on both sides. most_ticks: if it
- * is 4 or more, there are at least 4 ticks, even if the next smaller step gives more than
- * most_ticks. */
+/* low <= high, finite, above 0 if log. A single value gets space on both sides. If most_ticks is 4
+ * or more, the axis has at least 4 ticks, even if this exceeds most_ticks. */
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks);
 
 /* NaN: value has no place, or none within the axis. */

@@ -36,7 +36,7 @@ typedef struct et_chart {
 } et_chart;
 
 typedef struct et_chart_text_style {
-    int width;  /* columns of all of it, ET_CHART_TEXT_WIDTH_MIN or more */
+    int width;  /* columns of the whole chart, ET_CHART_TEXT_WIDTH_MIN or more */
     int height; /* lines of the plot itself, without title, axis and legend */
     bool color; /* use ANSI colours; otherwise several curves are marked by letters */
     bool ascii; /* no characters outside of ASCII */
@@ -54,9 +54,9 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
 #define ET_CHART_SVG_MIN 150
 #define ET_CHART_SVG_MAX 20000
 
-/* Appends a whole SVG document of so many pixels, which needs nothing from outside and can be read
- * on a light and on a dark page. Of more points than there are pixels those stay that can be seen.
- * ET_EDATA as above. */
+/* Appends an SVG document of width by height pixels, which loads no other file and is readable on
+ * light and dark pages. If there are more points than pixels, points without a visible effect are
+ * left out. ET_EDATA as above. */
 int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error);
 
 /* ET_EUSAGE: the name of a picture ends in neither .svg nor .png, or this build writes no PNG.

@@ -81,10 +81,10 @@ void et_history_close(et_history *history); /* NULL allowed */
 /* NULL: no series has this name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
-/* Series for a name from a user; a slash or a bar counts as a dot. The series with that name; else
- * those whose names end with it after a dot (validation_loss); else those that do so without
- * "training_" and "validation_" (loss, which gives two). Returns their number; at most `most` go to
- * out. */
+/* Series for a name from a user; a slash or a bar counts as a dot. Tried in this order: the series
+ * with this name; series whose names end with a dot and this name (validation_loss); the same if
+ * "training_" and "validation_" are ignored (loss finds two series). Returns the number of series
+ * found; at most `most` go to out. */
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 
@@ -112,8 +112,8 @@ et_history_best et_history_best_of(const et_history *history);
  * seconds and similar ones. The run's own statement about its best metric has priority. */
 bool et_history_is_lower_better(const et_history *history, const et_history_series *series);
 
-/* Whether an earlier series has the same measure of the same data and the same numbers, as a loss
- * and its negative (et_metric_is_double). */
+/* Whether the series repeats an earlier one: the same measure of the same data, with the same
+ * numbers or their negatives (et_metric_is_double). */
 bool et_history_repeats(const et_history *history, const et_history_series *series);
 
 /* The point with the best value, the first of equals; NULL: no value is a number. */
@@ -156,8 +156,8 @@ typedef enum et_history_state {
 et_history_state et_history_state_of(const et_history *history);
 const char *et_history_state_name(et_history_state state); /* "running"; "" of UNKNOWN; static */
 
-/* Adds the known facts: "run", "state", "step", "steps", "seconds", and as "best" metric, value and
- * step of best; its series is NULL or its step negative if there is none. */
+/* Adds the known facts: "run", "state", "step", "steps", "seconds", and "best" with metric, value
+ * and step of best. No best: best->series is NULL or best->step negative. */
 void et_history_describe(const et_history *history, const et_history_best *best, et_value *dict);
 
 /* Parameters of the model, from the last session, or else from the head of the newest existing

@@ -1,5 +1,5 @@
-/* What class is predicted from probabilities: --threshold and --costs of `evaluate`, `predict` and
- * `serve`.
+/* Decides the predicted class from probabilities: --threshold and --costs of `evaluate`, `predict`
+ * and `serve`.
  *
  *     et_decision decision;
  *     et_decision_open(&decision, &args->decision, &classes, &error);

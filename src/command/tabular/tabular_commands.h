@@ -1,5 +1,5 @@
-/* The commands for tables and their service, for the row of their kind of task; and what two of the
- * commands share, the permutation importance of the columns that a model reads:
+/* The commands for tables and their service, for the row of their kind of task; and the permutation
+ * importance of input columns, which two commands share:
  *
  *     et_importances all;
  *     if (et_importances_measure(&all, explain, 5, 0, &error)) ...
@@ -70,10 +70,10 @@ void et_importances_row(const et_importance *one, et_grid *grid);
  *
  * Rows of a request may also be CSV (text/csv), with or without a header. An answer may be CSV or
  * JSON lines (Accept: text/csv, application/x-ndjson). A missing value has no key, or null; the
- * target may be given. With "unknown": true in the request, the answer also lists the columns with
+ * target may be given. With "unknown": true in the request, the answer also lists columns with
  * values that the model has never seen (data/table/features/unknown_values.h): "unknown":
- * [{"column": "job", "values": 2, "row": 1, "value": "clrk"}], with the value of the first such
- * row, null if it is missing. In JSON lines, the last line has this list. */
+ * [{"column": "job", "values": 2, "row": 1, "value": "clrk"}]. "row" is the first such row, "value"
+ * its value, null if missing. In JSON lines, the last line has this list. */
 extern const et_service_class et_tabular_service;
 
 /* ---- scaffold ---- */
@@ -86,7 +86,7 @@ typedef struct et_scaffold_file {
     const char *text;  /* terminated */
 } et_scaffold_file;
 
-/* Of a project, at most. */
+/* Largest number of files of a project. */
 #define ET_SCAFFOLD_FILES_MAX 8
 
 extern const et_scaffold_file et_scaffold_files[]; /* ended by a row without a name */

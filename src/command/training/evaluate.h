@@ -1,4 +1,4 @@
-/* `evaluate` for any kind of task (cmd_evaluate.c): its options, and printing what was measured. */
+/* `evaluate` for any kind of task (cmd_evaluate.c): its options, and printing of metrics. */
 #ifndef ETUDE_COMMAND_TRAINING_EVALUATE_H
 #define ETUDE_COMMAND_TRAINING_EVALUATE_H
 
@@ -9,15 +9,15 @@
  * flushes. */
 int et_evaluation_print(const et_evaluation *evaluation, const et_value *logs, et_error *error);
 
-/* The same as a JSON object (print.h). more: a dict whose members the object also has; NULL: none.
- */
+/* The same as a JSON object (print.h). more: a dict whose members are added to the object; NULL:
+ * none. */
 int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
                              const et_value *more, et_error *error);
 
 /* The name of a value in messages: without "validation_", unless two names would be equal. */
 const char *et_evaluation_name(const et_value *logs, const et_value *value);
 
-/* What a kind of task adds to the command. */
+/* Additions of a kind of task to the command. */
 typedef struct et_evaluate_more {
     void *payload;
     /* Before anything is measured; NULL: nothing. */
@@ -27,7 +27,7 @@ typedef struct et_evaluate_more {
     /* In place of et_evaluation_print, or of et_evaluation_print_json. Rank 0 alone prints. */
     int (*print)(void *payload, const et_evaluation *evaluation, const et_value *logs, bool json,
                  et_error *error);
-    /* Of pictures: checks their paths; NULL: there are none. */
+    /* Checks the paths of pictures; NULL: the kind has no pictures. */
     int (*check_outputs)(void *payload, et_outputs *outputs, et_error *error);
 } et_evaluate_more;
 
@@ -37,7 +37,7 @@ typedef struct et_evaluate_args {
     et_strings set;  /* settings on top of the run's */
     et_strings data; /* files in place of its validation data */
     bool live_weights, json;
-    bool quiet; /* of what a task says of its data on standard error */
+    bool quiet; /* no lines about the data on standard error */
 } et_evaluate_args;
 
 /* Rows of options. */

@@ -4,9 +4,8 @@
  *     {"q": "A dog. It runs.", "source": "en", "target": "de"}   {"translatedText": "..."}
  *     {"q": ["A dog.", "A cat."], ...}                           {"translatedText": ["...", "..."]}
  *     "source": "auto"         the model's; adds "detectedLanguage" with confidence 0
- *     "format": "html"         keeps markup; further formats: xml, po, srt, md
- * (documents/document.h) "alternatives": 2        adds up to so many further translations of each
- * text; none of markup
+ *     "format": "html"         keeps markup; others: xml, po, srt, md (documents/document.h)
+ *     "alternatives": 2        adds at most 2 further translations of each text, without markup
  *
  * If two models translate one after the other, the answer has "through": "en".
  *
@@ -26,10 +25,10 @@
 
 /* ---- languages ---- */
 
-/* What a server of LibreTranslate's API knows about the languages of its models: each has one
- * source and one or more targets. A multilingual model has a tag for each target, such as >>fra<<.
- * A pair that no model has goes through English, if one model translates the source to English and
- * another one English to the target.
+/* The languages of the models that a server of LibreTranslate's API has. Each model has one source
+ * and one or more targets. A multilingual model has a tag for each target, such as >>fra<<. If no
+ * model has a pair, the text goes through English: one model translates the source to English,
+ * another model English to the target.
  *
  * Codes are those of LibreTranslate's models, in lower case: zh (asked for as zh-Hans as well), zt
  * (zh-Hant), pb (pt-BR); answers have the longer names. Source: libretranslate/language.py. */
@@ -43,14 +42,15 @@ typedef struct et_libre_languages {
     char source[ET_LANGUAGE_MAX]; /* "": not known */
     et_libre_target *targets;     /* [count], owned */
     size_t count;
-    const char *tag;         /* of lines whose request names no language; NULL: none */
+    const char *tag;         /* of lines in requests without a language; NULL: none */
     const et_strings *known; /* the model's language tags; borrowed */
     et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
 } et_libre_languages;
 
-/* given: "en,de"; of a model with tags also "en" or "en,mul" for all targets; NULL: not known.
- * tags: the targets, each as >>fra<< or fr=TAG; none: all of `known`, the language tags of the
- * model. ET_EUSAGE: not codes, or a target without a tag. Without ICU a warning says what is lost.
+/* given: "en,de"; for a model with tags also "en" or "en,mul", all targets; NULL: not known. tags:
+ * the targets, each as >>fra<< or fr=TAG; empty: all of `known`, the language tags of the model.
+ * ET_EUSAGE: not codes, or a target without a tag. Without ICU, a warning names the missing
+ * feature.
  */
 int et_libre_languages_open(et_libre_languages *l, const char *given, const et_strings *tags,
                             const et_strings *known, et_error *error);
@@ -75,9 +75,9 @@ typedef struct et_libre_route {
     int count;
 } et_libre_route;
 
-/* The route of a request's languages. *automatic: the source is "auto", which stands for the source
- * if all models have the same. ET_ECONFIG: the languages are not known. ET_EDATA: no model has this
- * pair, or "auto" has several meanings. */
+/* The route of a request's languages. *automatic: the source is "auto", which means the source that
+ * all models share. ET_ECONFIG: the languages are not known. ET_EDATA: no model has this pair, or
+ * "auto" is ambiguous. */
 int et_libre_models_find(const et_libre_models *all, const char *source, const char *target,
                          et_libre_route *route, bool *automatic, et_error *error);
 
@@ -91,8 +91,8 @@ typedef struct et_libre et_libre;
 
 /* Whether a request is one of this API. */
 bool et_libre_is(const et_service_request *request);
-/* Reads a request. models: borrowed until close. ET_EDATA: as LibreTranslate says, or what is
- * wrong.
+/* Reads a request. models: borrowed until close. ET_EDATA: the request is wrong; the error has
+ * LibreTranslate's text, or names the fault.
  */
 int et_libre_open(et_libre **out, const et_libre_models *models, const et_service_request *request,
                   et_error *error);

@@ -58,9 +58,9 @@ int et_line_reader_open_texts(et_line_reader *reader, const et_strings *paths, c
                               et_error *error);
 void et_line_reader_close(et_line_reader *reader);
 
-/* Adds the available lines, up to most. It waits only for the first one, so a program that writes a
- * line gets its answer before it writes the next. most 0: all up to the end. No line afterwards:
- * the end. With most, an error after some lines is returned by the next call. */
+/* Adds the available lines, up to most (0: all up to the end). Waits only for the first line, so a
+ * program that writes a line gets its answer before it writes the next. If no line was added, the
+ * input is at its end. With most, the next call returns an error that comes after some lines. */
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
 
 /* Reads a file, plain or gzip. comm: as a reader's. */

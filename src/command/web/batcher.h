@@ -4,7 +4,7 @@
  *   one thread's jobs --put--> unread --read--> bounded queue --> batches of one group --service-->
  *   done --take--> the same thread
  *
- * So the thread that has the jobs does no work that grows with a request. The reading thread takes
+ * So the thread that owns the jobs does no work that grows with a request. The reading thread takes
  * the smallest body first, because a few large bodies must not delay all others. The answering
  * thread opens, uses and closes the service; OpenMP's threads belong to this thread. A batch has
  * the waiting requests of one group, the oldest first. After a large batch the batcher waits a
@@ -48,8 +48,8 @@ typedef struct et_batcher_options {
     int64_t queue;   /* items that wait at most */
     int threads;     /* 0: OpenMP's default */
     double patience; /* seconds that one waits for an answer at most */
-    /* Reads a job: sets its items, group and payload, and may take as long as that takes. false:
-     * there is nothing to answer, because the answer is written or the job has failed. */
+    /* Reads a job: sets its items, group and payload; may take long. false: nothing is left to
+     * answer, because the answer is written or the job has failed. */
     bool (*read)(void *payload, et_job *job);
     void (*done)(void *payload); /* there is something to take; called by the batcher's threads */
     void *payload;

@@ -38,8 +38,9 @@ bool et_http_coding_is_identity(const char *header);
 #define ET_FORM_FIELDS_MAX 64
 #define ET_FORM_NAME_MAX   63
 
-/* text: [length] bytes and a 0; they are overwritten. boundary: of the parts; NULL: the form is
- * urlencoded. *out is in arena. ET_EDATA: what is wrong. ET_ENOMEM. */
+/* text: [length] bytes and a 0; they are overwritten. boundary: between the parts; NULL: the form
+ * is urlencoded. *out is in arena. ET_EDATA: the form is wrong; the error names the fault.
+ * ET_ENOMEM. */
 int et_form_read(et_value **out, et_arena *arena, const char *boundary, char *text, size_t length,
                  et_error *error);
 

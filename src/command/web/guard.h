@@ -30,17 +30,18 @@ typedef struct et_http_guard {
 /* host: value of the header, "localhost:8080". */
 bool et_http_guard_host(const et_http_guard *guard, const char *host);
 /* origin: "http://localhost:8080"; "null" is allowed only by "*". host: the request's header Host.
- * Allowed: that host and port; the loopback, localhost and this machine's name with the guard's
- * port; the guard's hosts with any port, because a proxy may have another; and shared origins. */
+ * Allowed: the request's host and port; the loopback, localhost and this machine's name with the
+ * guard's port; the guard's hosts with any port, because a proxy may have another port; and shared
+ * origins. */
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host);
-/* What the header Access-Control-Allow-Origin permits a page of this origin to read: "*" or the
- * origin; NULL: nothing. */
+/* The value of the header Access-Control-Allow-Origin for a page of this origin: "*" or the origin;
+ * NULL: no header. */
 const char *et_http_guard_shared(const et_http_guard *guard, const char *origin);
 /* Whether text is an origin as browsers write it, "https://example.org:8443", or "*". */
 bool et_http_is_origin(const char *text);
 /* authorization NULL: no such header. True if no token is required. */
 bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
-/* The same of a token alone; NULL: none. */
+/* The same for a token alone; NULL: none. */
 bool et_http_guard_key(const et_http_guard *guard, const char *key);
 
 /* Reads the first line of a file as a token of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - .

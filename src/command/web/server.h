@@ -21,9 +21,9 @@
  * chunked), it is refused and the connection is closed.
  *
  * The number of connections, their bytes, and the times for a request to arrive and an answer to
- * leave are limited. At the limit of connections, a new one replaces the oldest without a whole
- * request (a part of one, or none since its last answer). If there is none, the new connection
- * waits to be accepted. */
+ * leave are limited. At the limit of connections, a new connection replaces the oldest connection
+ * without a complete request (a part of a request, or none since the last answer). If all
+ * connections have complete requests, the new connection waits to be accepted. */
 #ifndef ETUDE_COMMAND_WEB_SERVER_H
 #define ETUDE_COMMAND_WEB_SERVER_H
 
@@ -42,7 +42,7 @@ typedef struct et_http_request et_http_request;
 
 typedef struct et_http_route {
     const char *method; /* "GET", which is HEAD as well, or "POST" */
-    const char *path;   /* the whole of it */
+    const char *path;   /* the whole path */
     bool open;          /* no token is required */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
     void (*handle)(void *payload, et_http_request *request);
@@ -81,8 +81,8 @@ void et_http_wake(et_http *http);
 /* Stops accepting connections. Requests that have arrived completely are answered, and their
  * connections closed with the answer. All other connections are closed at once. */
 void et_http_drain(et_http *http);
-/* Number of requests that have begun to arrive and are not answered completely; once drained, only
- * those that have arrived completely. */
+/* Number of requests that have begun to arrive and are not yet answered completely. After a drain,
+ * only requests that have arrived completely count. */
 int et_http_busy(const et_http *http);
 int et_http_connections(const et_http *http);
 

@@ -46,9 +46,9 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error);
 int et_web_tell(const et_web *web, const char *page, et_error *error);
 void et_web_close(et_web *web);
 
-/* The type of a body: JSON, or one of `others` (ended by NULL; NULL: none), borrowed from there. 0,
- * or the status that the request is refused with: another type, in another character set than
- * UTF-8, or compressed. */
+/* Finds the type of a body: JSON, or an item of `others` (ended by NULL; NULL: none), borrowed from
+ * there. Returns 0, or the HTTP status that refuses the request: another type, another character
+ * set than UTF-8, or compressed. */
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error);
 

@@ -1,6 +1,6 @@
-/* Settings of several tasks together. The table contains those of other kinds: after a routine's
- * own members come the structs of all kinds, each at its own offset, and task_config.type chooses
- * one. */
+/* Settings of several tasks together. The table contains the settings of other kinds: after a
+ * routine's own members come the structs of all kinds, each at its own offset. task_config.type
+ * chooses a kind. */
 #ifndef ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 #define ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 
@@ -29,7 +29,7 @@ typedef struct et_multitask_sampler {
 /* One of the tasks; the structs of kinds follow. */
 typedef struct et_multitask_routine {
     const char *task_name;
-    double task_weight; /* joint: of its loss; interleaving: what it is drawn by */
+    double task_weight; /* joint: weight of the loss; interleaving: used to draw the task */
     int64_t eval_steps; /* batches of its validation; 0: trainer.validation_steps */
     int type;           /* which kind */
     int64_t batch;      /* the settings' batch, if another size has replaced it; else 0 */
@@ -46,7 +46,7 @@ typedef struct et_multitask_settings {
 
 /* The parts of a kind. */
 struct et_multitask_kind {
-    et_task_kind row; /* first: what methods get of it is this */
+    et_task_kind row; /* first: methods get this member */
     et_arena arena;   /* of tables and names */
     const et_task_kind *kinds[ET_MULTITASK_KINDS_MAX];
     size_t offset[ET_MULTITASK_KINDS_MAX]; /* of a kind's struct in a routine */

@@ -1,5 +1,5 @@
-/* The members of a pack: what each draws, and its part of the optimizer. A draw is a function of
- * (settings_seed, number of the member), so a member is the same in every pack. */
+/* The members of a pack: the settings that each draws, and its part of the optimizer. A draw is a
+ * function of (settings_seed, number of the member), so a member is the same in every pack. */
 #ifndef ETUDE_TASKS_TABULAR_PACK_MEMBERS_H
 #define ETUDE_TASKS_TABULAR_PACK_MEMBERS_H
 
@@ -11,7 +11,7 @@
 
 #define ET_PACK_MEMBERS_MAX 4096
 
-/* Parameters of member 3 are below "member_3/"; those of its layers are "member_3/layer_0/weight"
+/* Names of parameters of member 3 begin with "member_3/": its layers have "member_3/layer_0/weight"
  * and "bias". */
 #define ET_PACK_MEMBER "member"
 #define ET_PACK_LAYER  "layer"
@@ -36,7 +36,7 @@ int et_pack_check(const et_tabular_pack *pack, et_error *error);
 
 /* Settings of an optimizer with two more parameter groups for each member: the layers' matrices,
  * and the rest. The learning rate of the settings is a factor on the members' rates. Only the
- * update rule muon has a rate for matrices. What is new lives in arena. */
+ * update rule muon has a rate for matrices. New values live in arena. */
 int et_pack_optimization(et_optimization_options *out, const et_optimization_options *from,
                          const et_tabular_pack *pack, et_arena *arena, et_error *error);
 

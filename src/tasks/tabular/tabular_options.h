@@ -31,7 +31,7 @@ typedef struct et_tabular_columns {
     double frequency_scale;     /* of periodic, cosine: deviation of the initial frequencies */
     int64_t embedding_width;    /* of each column of ids; 0: by the number of ids */
     double embedding_shrinkage; /* k: the embedding of an id of n rows has the factor n / (n + k) */
-    int64_t one_hot_levels;     /* a column of at most as many values is one-hot; 0: none is */
+    int64_t one_hot_levels;     /* a column with at most this many values is one-hot; 0: none */
 } et_tabular_columns;
 
 /* An activation by the target, or one more than an et_activation. */
@@ -88,7 +88,7 @@ typedef struct et_tabular_tabm {
 /* task.model.pack: Gorishniy et al. 2026. */
 typedef struct et_tabular_pack {
     int64_t members, width;
-    et_strings only;        /* numbers of the members; none: the first ones, members of them */
+    et_strings only;        /* numbers of the members to train; empty: the first ones */
     int64_t settings_seed;  /* of the settings that each member draws */
     int64_t one_hot_levels; /* as in et_tabular_columns */
     int64_t patience;       /* validations without a better loss, after which a member is done */
@@ -142,8 +142,9 @@ enum {
     ET_TABULAR_LOSS_HUBER,
 };
 
-/* ET_TABULAR_TARGET_AUTO: texts are classes, and integers of two values in a row; other numbers are
- * numbers. Of several targets no more than two integers are classes. */
+/* ET_TABULAR_TARGET_AUTO: texts are classes, and so are integers with two consecutive values; other
+ * numbers are numbers. With several targets, integers with more than two values are never
+ * classes. */
 enum { ET_TABULAR_TARGET_AUTO, ET_TABULAR_TARGET_CLASS, ET_TABULAR_TARGET_NUMBER };
 
 enum {
@@ -154,7 +155,7 @@ enum {
     ET_TABULAR_HEADER_NO,
 };
 
-/* Sets of validation data that are scored one by one. */
+/* Most sets of validation data, each with its own scores. */
 #define ET_TABULAR_SETS_MAX 8
 typedef struct et_tabular_set {
     const char *name; /* of its scores: "name/validation_accuracy" */
@@ -194,27 +195,26 @@ typedef struct et_tabular_features {
 
 typedef struct et_tabular_options {
     et_tabular_model model;
-    et_structs
-        ensemble; /* et_tabular_member: the model is their weighted mean; none: it is model */
+    et_structs ensemble; /* et_tabular_member: the weighted mean of these; empty: `model` */
     et_tabular_data train_data, validation_data;
     double held_out;  /* share of the training rows to validate on where validation_data names
                          none; 0: no validation then */
     int64_t n_splits; /* folds; 0: a share is held out */
-    int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
+    int64_t fold;     /* the validated fold, from 0; -1: all rows are learned */
     int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
     const char *groups,
         *time;         /* columns that split rows (et_tabular_parts); NULL: none. Not both */
-    et_strings target; /* columns; none: those of the features */
+    et_strings target; /* columns; empty: targets of the features */
     et_strings quantile_levels; /* of a number, ascending; none: the number itself */
     const char *id;             /* column that is only carried to predictions; NULL: none */
-    const char *weight;    /* column of rows' weights; NULL: that of the features, or all are 1 */
-    int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
-    const char *delimiter; /* one character; "": found in the first rows */
-    const char *comment;   /* rows that begin with it are left out; "": none */
-    int header;            /* ET_TABULAR_HEADER_* */
-    et_strings missing;    /* extra texts of missing values */
-    int64_t entries;       /* kept of a discrete column; 0: as data analyze has them */
-    int64_t quantiles;     /* of a numeric column, the same */
+    const char *weight;         /* column of rows' weights; NULL: as in the features, or all 1 */
+    int target_type;            /* ET_TABULAR_TARGET_*, where the features are inferred */
+    const char *delimiter;      /* one character; "": found in the first rows */
+    const char *comment;        /* rows that begin with it are left out; "": none */
+    int header;                 /* ET_TABULAR_HEADER_* */
+    et_strings missing;         /* extra texts of missing values */
+    int64_t entries;            /* kept of a discrete column; 0: as data analyze has them */
+    int64_t quantiles;          /* of a numeric column, the same */
     const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
     et_tabular_features features;
     int loss;                 /* ET_TABULAR_LOSS_* */
@@ -231,10 +231,11 @@ typedef struct et_tabular_options {
 extern const et_fields et_tabular_fields;
 extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
-/* Scores in addition to those of <etude/class_scores.h>, ended by NULL. Of labels: micro_f1, the F1
- * of all labels together; exact_match, the share of rows with all labels right. Of quantiles: the
- * pinball loss, its mean over levels, and d2_pinball (ET_TABULAR_D2); of two levels or more also
- * the share of targets between the outermost two, ends included, and the mean distance of these. */
+/* Scores in addition to those of <etude/class_scores.h>, ended by NULL. For labels: micro_f1, the
+ * F1 of all labels together; exact_match, the share of rows with all labels right. For quantiles:
+ * the mean of the pinball loss over levels, and d2_pinball (ET_TABULAR_D2). For two or more levels
+ * also the share of targets between the outermost two, ends included, and the mean distance between
+ * the two. */
 extern const char *const et_tabular_label_score_names[];
 extern const char *const et_tabular_quantile_score_names[];
 
@@ -256,7 +257,7 @@ double et_tabular_label_smoothing(const et_tabular_options *options);
 
 /* How features are inferred. Texts are the options'. */
 et_feature_choice et_tabular_choice(const et_tabular_options *options);
-/* The second transform of numbers, in a feature of its own; IDENTITY: none. */
+/* The second transform of numbers, in a separate feature; IDENTITY: none. */
 et_transform et_tabular_also(const et_tabular_options *options);
 
 /* Whether validation data are named, and none is held out. */
@@ -278,8 +279,8 @@ static inline bool et_tabular_is_pack(const et_tabular_options *options)
            !(options->n_splits && options->fold < 0);
 }
 
-/* Whether a pack can learn so many targets of two classes each (0: one target of any kind), or so
- * many quantiles of one. It learns neither yet. */
+/* Whether a pack can learn this number of targets of two classes each (0: one target of any kind),
+ * or this number of quantiles of a target. Packs support neither yet. */
 static inline bool et_pack_learns(size_t labels, size_t quantiles)
 {
     return !labels && !quantiles;

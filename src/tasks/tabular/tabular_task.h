@@ -15,10 +15,10 @@
 #include "tasks/tabular/table_files.h"
 #include "tasks/tabular/tabular_options.h"
 
-/* The output of a trained model (et_output): for classes probabilities, float32 [rows, classes];
- * for several targets of two classes that of yes, float32 [rows, targets]; for numbers values in
- * the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]; for quantiles the
- * same, float32 [rows, levels], none below the one before. */
+/* The output of a trained model (et_output), float32. Classes: probabilities [rows, classes].
+ * Several targets of two classes: the probability of yes, [rows, targets]. Numbers: values [rows,
+ * targets] in the encoder's unit of the target (et_encoder_unit). Quantiles: the same, [rows,
+ * levels], ascending. */
 #define ET_TABULAR_SCORES    "scores"
 #define ET_TABULAR_VALUES    "values"
 #define ET_TABULAR_QUANTILES "quantiles"
@@ -42,7 +42,7 @@ typedef struct et_tabular_target {
     int classes;     /* 0: labels or numbers */
     int labels;      /* targets of two classes each; 0: classes or numbers */
     int64_t values;  /* numbers; 0: classes or labels */
-    int quantiles;   /* of the number; 0: its mean, or what the loss makes of it */
+    int quantiles;   /* quantiles of the number; 0: its mean, or as the loss defines */
     int middle;      /* of quantiles: the level next to 1/2, the first of equals */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [quantiles], ascending */
     const char *weight;                     /* the field of the rows' weights; NULL: all are 1 */
@@ -52,11 +52,11 @@ typedef struct et_tabular_target {
 typedef struct et_validation_rows {
     int set;             /* number of the validation data that are on */
     int64_t rows, width; /* of them; of an output */
-    int64_t targets;     /* of a row: the width, but for classes and quantiles */
+    int64_t targets;     /* of a row: equals width, except for classes and quantiles */
     float *output;       /* [rows, width], of classes */
     int32_t *class;      /* [rows], of classes */
-    double *value;       /* [rows, width], of others: those predicted */
-    double *written;     /* [rows, targets], of others: those of the file */
+    double *value;       /* [rows, width], of other targets: predicted values */
+    double *written;     /* [rows, targets], of other targets: values in the file */
     double *weight;      /* [rows]: 0: the row has no result yet */
     int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
     float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
@@ -91,7 +91,7 @@ typedef struct et_tabular_scoring {
 typedef struct et_tabular_file {
     char *path;        /* in the run's directory; in arena */
     uint64_t checksum; /* of its bytes */
-    bool made;         /* now: the run had none */
+    bool made;         /* made by this start: the run had none */
 } et_tabular_file;
 
 /* For each part of a mix: its first file, an index of paths; the row after its last one. */
@@ -102,7 +102,7 @@ typedef struct et_tabular_ranges {
 
 typedef struct et_tabular_task {
     et_task task;
-    et_task_class class; /* of task: its metrics are those of the kind of target */
+    et_task_class class; /* of task, with the metrics of the kind of target */
     et_tabular_options options;
     et_task_context context;
     et_arena arena;
@@ -121,7 +121,7 @@ typedef struct et_tabular_task {
     et_samples *validation_tables[ET_TABULAR_SETS_MAX]; /* rows of the validation files; or NULL */
     et_samples *training;                               /* the rows of table that are learned */
     et_samples *validation[ET_TABULAR_SETS_MAX];        /* [validations] that are scored */
-    int validations;                                    /* 0: none; above 1: those of sets */
+    int validations;                                    /* 0: none; above 1: one for each set */
     uint32_t
         *validated; /* [validation[0]->count]: their rows of table; NULL: of validation files */
     et_validation_rows results;

@@ -1,7 +1,7 @@
-/* Warnings about texts that make a model or its scores worthless: sides that are equal, tested
- * pairs that are training pairs as well, and a tested text whose languages are swapped. For
- * training and its validation text, and for an evaluation of other files. Reads the lines of the
- * files, so it holds for any vocabulary. */
+/* Warnings about texts that make a model or its scores worthless: equal sides, tested pairs that
+ * are also training pairs, and a tested text with swapped languages. Used for training with its
+ * validation text, and for an evaluation of other files. Compares lines of files, so the vocabulary
+ * does not matter. */
 #ifndef ETUDE_TASKS_TRANSLATION_OVERLAP_H
 #define ETUDE_TASKS_TRANSLATION_OVERLAP_H
 

@@ -16,7 +16,7 @@ typedef struct et_scored {
     const et_encoded *encoded; /* of the input */
     char **references;         /* [pairs] raw target lines; owned */
     uint32_t first;
-    int64_t reported; /* how many of them people know that a validation has; 0: all, or none yet */
+    int64_t reported; /* pairs of a validation, as last logged; 0: all, or not logged */
 } et_scored;
 
 /* Data that were opened by other settings than the task's. */
@@ -28,7 +28,7 @@ typedef struct et_other_inputs {
     et_scored scored; /* of validation; else zeros */
 } et_other_inputs;
 
-/* Validation data and what scores it; the decoder is made at the first search. */
+/* Validation data and the objects that score it; the decoder is made at the first search. */
 typedef struct et_validation {
     et_translation_input input;
     et_scored scored[ET_TRANSLATION_SETS_MAX];

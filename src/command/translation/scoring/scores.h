@@ -26,7 +26,7 @@ typedef struct et_score_options {
 /* Rows of a table of options: metrics, tokenize, lowercase and case_sensitive. */
 extern const et_option et_scores_options[];
 
-/* What --tokenize may be: sacrebleu's names, ended by NULL. */
+/* Values of --tokenize: sacrebleu's names, ended by NULL. */
 extern const char *const et_score_tokens[];
 
 /* ET_EUSAGE: an unknown metric. */

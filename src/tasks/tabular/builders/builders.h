@@ -87,8 +87,8 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 int et_builder_write(const et_model_builder *builder, const et_job_config *config,
                      const char *directory, et_error *error);
 
-/* Reads the text of builder.yaml; path is for messages: *kind is given or, if NULL, becomes one of
- * the library's own. ET_ECONFIG: the file is another builder's. */
+/* Reads the text of builder.yaml; path is for messages: *kind: the expected class; NULL: becomes a
+ * class of the library. ET_ECONFIG: the file belongs to another builder. */
 int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
                      const char *bytes, size_t length, const char *path,
                      const et_model_builder_class *given, et_error *error);

@@ -1,4 +1,4 @@
-/* Several models of one table as one model (task.ensemble): what trains them and chooses their
+/* Several models of one table as one model (task.ensemble): trains the models and chooses their
  * weights. */
 #ifndef ETUDE_TASKS_TABULAR_ENSEMBLE_ENSEMBLE_H
 #define ETUDE_TASKS_TABULAR_ENSEMBLE_ENSEMBLE_H

@@ -38,8 +38,8 @@ typedef struct et_selection {
     int64_t targets;                     /* of a row, but of classes */
     int folds;                           /* 1: none */
     int32_t *class;                      /* [rows], of classes */
-    double *written;                     /* [rows, targets], of others */
-    int16_t *fold;                       /* [rows]: the one that validates it, -1: none */
+    double *written;                     /* [rows, targets], of other targets */
+    int16_t *fold;                       /* [rows]: the fold that validates the row; -1: none */
     double *weight;                      /* [rows] */
     double *of_fold;                     /* [rows]: scratch, weights of a fold's rows */
     et_scored scored[ET_CANDIDATES_MAX]; /* of the candidates, as the next */
@@ -48,7 +48,7 @@ typedef struct et_selection {
     /* When it is chosen: predictions of the ensemble, and its members. */
     et_validation_rows result;
     const et_ensemble_training **member;
-    /* Candidates that have a score: those of the greedy choice. */
+    /* Candidates that have a score; the greedy choice is among these. */
     int among[ET_CANDIDATES_MAX];
 } et_selection;
 

@@ -2,17 +2,17 @@
  * the model.
  *
  * TabPack (Gorishniy, Kotelnikov, Rubachev and Babenko 2026): many networks with different settings
- * (tasks/tabular/members.h) are trained as one graph, whose loss is the sum of their losses: no
- * gradient of a member depends on another. After each validation the best weights of each member
- * are kept in variables, of which an ensemble is chosen (et_pack_follow). The ensemble is what
+ * (tasks/tabular/members.h) are trained as one graph. Its loss is the sum of their losses, so no
+ * gradient of a member depends on another member. After each validation, variables keep the best
+ * weights of each member, and an ensemble of these is chosen (et_pack_follow). The ensemble
  * predicts. Members that are done leave the training graph and the optimizer's updates; the store
  * keeps them.
  *
  *   member_3/...       parameters
- *   best/member_3/...  variables: its best ones so far
+ *   best/member_3/...  variables: its best parameters so far
  *   ensemble/share     [members]: weights of the mean of predictions, 0: not in the ensemble
- *   ensemble/loss      [members]: of the best ones, on the validation rows
- *   ensemble/since     [members]: validations since then, the best one counted; 0: none yet */
+ *   ensemble/loss      [members]: loss of the best parameters on the validation rows
+ *   ensemble/since     [members]: validations since the best, which counts as one; 0: none yet */
 #ifndef ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_H
 #define ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_H
 
@@ -21,13 +21,13 @@
 
 #include "tasks/tabular/tabular_task.h"
 
-/* Adds the model of the settings, which is no pack, for the graph's batches, which have the
- * encoder's fields: [rows, members * outputs] float32, logits or standardised values. A poison node
- * if the model is impossible. */
+/* Adds the model of the settings, except a pack. The graph's batches have the encoder's fields.
+ * Result: [rows, members * outputs] float32, logits or standardised values; poison if the model is
+ * impossible. */
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 
-/* Changes the initial values of a store to those that a model begins with. */
+/* Replaces the initial values of a store by the model's own. */
 int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
                            const et_encoder *encoder, et_error *error);
 
@@ -49,8 +49,8 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
 
 /* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
  * outputs with the names above. Returns the node for et_tabular_build_loss. which: [members] of a
- * pack that the graph has: in training those that are not done, in prediction those of the
- * ensemble; NULL: all. */
+ * pack, true if the graph has the member: in training members that are not done, in prediction
+ * members of the ensemble. NULL: all. */
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target,
                                   const bool *which);
@@ -107,9 +107,10 @@ typedef struct et_pack_rows {
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                    et_value *logs, et_error *error);
 
-/* Sets the rows' mean to predictions of ensembles that other rows choose: every fifth row by one
- * that the other four fifths choose from the members' best weights. So the rows' score is not
- * better because they chose the ensemble. The store does not change. Errors as above. */
+/* Sets the rows' mean to predictions by ensembles that other rows have chosen: five parts of the
+ * rows, each predicted by an ensemble of the members' best weights that the other four parts
+ * choose. So the score of the rows is not biased by the choice of the ensemble. The store does not
+ * change. Errors as above. */
 int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                       et_error *error);
 
@@ -120,7 +121,7 @@ int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_
 void et_pack_part_release(et_pack_part *part);
 
 /* Starts a training: no member has best weights, and the ensemble is empty, even if weights come
- * from another run. rated: there is an optimizer with the members' rates. Errors as above. */
+ * from another run. rated: an optimizer has the members' rates. Errors as above. */
 int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error);
 
 /* Returns ET_ECONFIG: a pack cannot be trained in this way. */

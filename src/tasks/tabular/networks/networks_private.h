@@ -16,13 +16,13 @@ typedef struct et_tabular_inputs {
     int64_t number_count;
     et_node *ids; /* int32 [rows, id_count]; NULL: none */
     int id_count;
-    et_column *columns;        /* [id_count] those of the ids, without widths; owned */
+    et_column *columns;        /* [id_count] columns of ids, without widths; owned */
     bool values;               /* the target is numbers, not a class */
-    float drawn;               /* initial values of texts are within it; 0: zeros */
+    float drawn;               /* bound of initial values of texts; 0: zeros */
     int text_count;            /* free texts, see et_tabular_text_vector */
     const et_encoder *encoder; /* borrowed */
     et_scope *model;           /* the scope of the whole model */
-    et_scope *learned;         /* where vectors of texts are: the model, or a part of it */
+    et_scope *learned;         /* the scope with vectors of texts: the model or a part of it */
 } et_tabular_inputs;
 
 /* The inputs of a model from the graph's batches, without targets, other fields, and features whose
@@ -36,8 +36,8 @@ void et_tabular_inputs_release(et_tabular_inputs *inputs);
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns);
 
-/* Factors on et_tabular_flatten's rows, side by side for `count` members: gives each member one
- * factor for all numbers that a column became, the first of them. */
+/* Factors on the rows of et_tabular_flatten, side by side for `count` members. Gives each member
+ * one factor for all numbers of a column: the first one. */
 int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
                             const et_tabular_columns *columns, const et_encoder *encoder,
                             const et_strings *ignored, et_error *error);
@@ -50,22 +50,22 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
 
 /* ---- free texts ---- */
 
-/* Free texts as inputs of models: each text is a vector. With the ids i of a text's words and word
- * pairs, once for each time,
+/* Free texts as inputs of models: each text is a vector. i runs over the ids of a text's words and
+ * word pairs, repeated ones included:
  *
  *   v = 0.3 sum_i w_i t_i / sqrt(sum_i w_i^2),   w_i = (n_i / (n_i + 40))^2, 0 if n_i is below 2
  *
- * t_i is learned, and n_i is the number of training rows whose text has i. Adam moves
- * the vector of a rare word as far as that of a frequent one, so w_i shrinks what few rows say.
- * With the weights of TF-IDF, smoothed as in scikit-learn, and n rows,
+ * t_i is learned, and n_i is the number of training rows whose text has i. Adam moves the vectors
+ * of rare and frequent words equally far, so w_i shrinks those of rare words. With the weights of
+ * TF-IDF, smoothed as in scikit-learn, and n rows,
  *
  *   w_i = 1 + log((1 + n) / (1 + n_i)), 0 if n_i is below 2
  *
  * The w_i are a variable, set before the first step. */
 
-/* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
- * learned: the scope that has the t_i, the model's or that of a part that learns for itself. begin:
- * initial values of the t_i. */
+/* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i.
+ * learned: the scope with the t_i, of the model or of a part with its own t_i. begin: initial
+ * values of the t_i. */
 et_node *et_tabular_text_vector(et_scope *model, et_scope *learned, const et_encoder *encoder,
                                 int k, int64_t width, et_init begin);
 

@@ -1,9 +1,9 @@
-/* What a model's predictions depend on, measured on rows with targets.
+/* Measures on rows with targets which columns a model's predictions depend on.
  *
  * Permutation importance (Breiman, "Random forests", Machine Learning 45, 2001): how much worse a
  * score becomes if the values of a column are permuted among the rows. Partial dependence
  * (Friedman, "Greedy function approximation", Annals of Statistics 29, 2001): the mean prediction
- * over all rows if a column has one value in each of them.
+ * over all rows if a column has the same value in every row.
  *
  *     et_explain_open(&e, "runs/a", NULL, &(et_explain_options){ .rows.path = "new.csv" }, &error);
  *     double worse[5];

@@ -65,7 +65,7 @@ typedef struct et_row_reader_options {
     bool lenient;       /* a bad row is in its block; else reading ends after it */
 } et_row_reader_options;
 
-/* A row: its cells, as an encoder has them, or what is wrong with it. */
+/* A row: its cells, in the encoder's order, or its error. */
 typedef struct et_block_row {
     int64_t line;
     et_cell *cells;         /* NULL: JSON, or failure */
@@ -91,8 +91,8 @@ int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options
                        const et_encoder *encoder, et_error *error);
 void et_row_reader_close(et_row_reader *reader); /* NULL allowed */
 
-/* Fills a block; count 0: the end. Of a stream a block ends where nothing more is there yet. After
- * a failure the rows before it are in the block. */
+/* Fills a block; count 0: the end. For a stream, a block ends when no more input is available.
+ * After a failure, the block has the rows before the failure. */
 int et_row_reader_next(et_row_reader *reader, et_row_block *block, et_error *error);
 
 /* keep: number of columns that rows also have as they are. */

@@ -36,8 +36,8 @@ int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *e
  * rows choose (et_pack_cross_fit). Other models: no change. */
 int et_tabular_cross_fit(et_tabular_task *task, et_error *error);
 
-/* Whether an evaluation of the task is that of RUN/out_of_fold.jsonl: the run was trained on folds,
- * and no file of rows is named. */
+/* Whether an evaluation of the task uses RUN/out_of_fold.jsonl, because the run was trained on
+ * folds and no file of rows is named. */
 bool et_tabular_has_out_of_fold(const et_tabular_task *task);
 
 #endif

@@ -28,7 +28,7 @@ int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error);
 
 /* ---- folds.c ---- */
 
-/* Which rows of a table are validated and which are learned: a held-out share, or one of several
+/* Divides the rows of a table into validated and learned rows: a held-out share, or one of several
  * folds.
  *
  *   plain    rows are drawn; of classes, each class is spread evenly (StratifiedKFold)
@@ -55,9 +55,9 @@ typedef struct et_tabular_splitting {
     uint64_t seed;
 } et_tabular_splitting;
 
-/* Which rows are held out: that share of each class (class NULL: of all), drawn by the number of
- * the row and the seed. Each class keeps a row; of two rows or more at least one is held out, even
- * if that is the only one of its class. */
+/* Holds out a share of each class (class NULL: of all rows), drawn by row number and seed. Each
+ * class keeps a row. Of at least two rows, at least one is held out, even the only row of its
+ * class. */
 int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
                         et_error *error);
 
@@ -75,9 +75,9 @@ typedef struct et_row_keys {
 } et_row_keys;
 
 /* Reads the groups or times of all rows of the files; a table with a limit has the first rows. keys
- * is zeroed. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no value; with times, a
- * value that is neither a number nor a date, or whose time zone cannot be compared with that of
- * earlier rows. */
+ * is zeroed. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no value; a time is
+ * neither a number nor a date, or its time zone cannot be compared with the zone of earlier
+ * rows. */
 int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error);
 
 #endif

@@ -1,7 +1,7 @@
-/* The target of a table. Its unit in a model of numbers (et_target_unit) is that of the metadata,
- * stored in a checkpoint's identity for users of the weights; checkpoints without a unit have
- * targets as in the files. Scores of validation for numbers, for targets of two classes each, and
- * for quantiles are means over targets, and in a group of its own those of each target or level. */
+/* The target of a table. The unit of a number in a model (et_target_unit) comes from the metadata,
+ * and a checkpoint's identity stores it for users of the weights. Checkpoints without a unit have
+ * targets as in the files. For numbers, targets of two classes each, and quantiles, validation
+ * scores are means over targets; a separate group has the scores of each target or level. */
 #ifndef ETUDE_TASKS_TABULAR_TARGET_TARGET_H
 #define ETUDE_TASKS_TABULAR_TARGET_TARGET_H
 
@@ -11,19 +11,19 @@
 
 /* ---- the target of a task ---- */
 
-/* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
- * weight; the loss of the settings is for the other kind. */
+/* ET_ECONFIG: the features have no target, more than one feature of type target, or no feature for
+ * the weight; or the loss of the settings is for another kind of target. */
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
 
-/* The unit of a number of an output: that of its target. */
+/* The unit of an output column: the unit of its target. */
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 
 /* The identity's key; a list of an offset and a scale for each target. */
 #define ET_TARGET_UNIT "target_unit"
 
-/* Reads `targets` units; *found: the identity (NULL: none) has them, else each is 0 and 1.
- * ET_EFORMAT: the numbers are malformed, or of another number of targets. */
+/* Reads the units of `targets` targets. *found false: identity (NULL allowed) has none, so each
+ * unit is 0 and 1. ET_EFORMAT: the numbers are malformed, or their count is wrong. */
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error);
 
@@ -49,7 +49,7 @@ typedef struct et_scored_targets {
 /* Borrowed from the task. */
 et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 
-/* What depends on the kind of target. */
+/* Functions and constants of a kind of target. */
 typedef struct et_target_kind {
     const char *output;           /* the name of the output: ET_TABULAR_SCORES, ... */
     const char *mean;             /* "mean score": the title of a chart of means */

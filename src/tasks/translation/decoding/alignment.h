@@ -1,12 +1,12 @@
 /* Alignments: the word of a line that each word of a translation comes from, by the decoder's
- * attention when it predicts the word. The target is given and goes through the whole model in one
- * pass, in float32. From one decoder layer's cross-attention, with queries q of target tokens (row
- * t predicts token t) and keys k of source tokens,
+ * attention when it predicts the word. The given target goes through the whole model in one pass,
+ * in float32. In the cross-attention of one decoder layer, with queries q of target tokens (row t
+ * predicts token t) and keys k of source tokens,
  *
  *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
  *
- * The layer that is closest to alignments by people depends on the model: the last one of shallow
- * models, the last but one of six layers (Garg et al. 2019, "Jointly learning to align and
+ * The layer that agrees best with alignments by people depends on the model: the last layer of
+ * shallow models, the fifth of six layers (Garg et al. 2019, "Jointly learning to align and
  * translate with Transformer models"). A word is the tokens from one that begins with a space
  * (U+2581) to the next. Weights of its tokens are added on the source side and averaged on the
  * target side. The end of the source is no word, whatever its weight.
@@ -48,7 +48,7 @@ int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
                    et_error *error);
 
 /* Adds w[t, s] of one target token to weight[s], for all s below length. query: [width]; keys:
- * [length, 2 width], of which the first half of a row is the key; scratch: [length]. */
+ * [length, 2 width], the first half of a row is the key; scratch: [length]. */
 void et_aligner_add_weights(const float *query, const float *keys, int64_t width, int heads,
                             int64_t length, double *weight, double *scratch);
 
@@ -59,9 +59,9 @@ typedef struct et_align_pair {
     et_aligned found;
 } et_align_pair;
 
-/* et_aligner_run for each, by all ranks with the same pairs: each rank aligns some of them, by
- * their positions in the list, and gets the results of the others, so all have the bits of one
- * process. comm NULL: alone. */
+/* et_aligner_run for each pair, by all ranks with the same pairs. Each rank aligns some pairs,
+ * chosen by position in the list, and gets the other results from the other ranks; all have the
+ * bits of one process. comm NULL: this process alone. */
 int et_aligner_run_on_ranks(et_aligner *aligner, et_comm *comm, et_align_pair *pairs, int64_t count,
                             et_arena *arena, et_error *error);
 

@@ -1,22 +1,22 @@
 /* Beam search over one sentence: the bookkeeping, without a model. For each living hypothesis, the
- * caller gives the 2 * size most likely next tokens. The beam decides which hypotheses live on,
- * from which parent and with which token.
+ * caller gives the 2 * size most likely next tokens. The beam chooses the hypotheses that live on,
+ * each with its parent and token.
  *
- * As in Model Garden, the best 2 * size continuations are considered. Those that end go to the
- * finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS counted in
- * length). The best `size` others live on. The search ends at the greatest length, or when the
- * worst finished score is better than any score that the best living one can still reach. If
- * nothing has finished, the living hypotheses are the results, with log p as score.
+ * As in Model Garden, the best 2 * size continuations are considered. Continuations that end go to
+ * the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; length includes
+ * EOS). The best `size` others live on. The search ends at the greatest length, or when the worst
+ * finished score is better than any score that the best living one can still reach. If nothing has
+ * finished, the living hypotheses are the results, with log p as score.
  *
- * by_length is the search of transformers: scores are log p / length^alpha; of the
- * continuations that end, those among the best `size` finish; the search ends when `size` have
- * finished and the worst of them has at least the score that the best living one would have at its
- * present length. At the greatest length the living hypotheses finish, too; with force_end, as
- * transformers has it (forced_eos_token_id), by EOS in place of a token of their own.
+ * by_length is the search of transformers: scores are log p / length^alpha. A continuation that
+ * ends finishes only if it is among the best `size`. The search ends when `size` hypotheses have
+ * finished and the worst of these has at least the score of the best living hypothesis at its
+ * present length. At the greatest length the living hypotheses finish, too; with force_end
+ * (forced_eos_token_id in transformers), EOS replaces their last token.
  *
- * With shrinks, as in Marian, each hypothesis that finishes makes the beam narrower by one: of the
- * best continuations, as many as the beam is wide, those that end finish and the others live on.
- * The search ends when the beam has no width left, or at the greatest length, where all finish.
+ * With shrinks, as in Marian, each finished hypothesis makes the beam narrower by one. The best
+ * continuations, as many as the beam is wide, either end and finish, or live on. The search ends
+ * when the beam has no width left, or at the greatest length, where all finish.
  *
  * Equal scores are ordered by hypothesis, then by token, so results do not depend on batches. size
  * 1 is greedy search.
@@ -25,8 +25,8 @@
  * many tokens of phrases are a bank, and the beam is shared evenly among the banks (Post and Vilar
  * 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
  * Translation"). Each hypothesis is also continued by the next token of each phrase that it lacks.
- * Only a hypothesis with all phrases may end. So after as many steps as the phrases have tokens, at
- * the latest, a hypothesis has all of them.
+ * Only a hypothesis with all phrases may end. So after at most as many steps as the phrases have
+ * tokens, a hypothesis has all phrases.
  *
  * If several results are requested, the search continues until as many have finished; the first
  * result stays the same. For samples (et_beam_extend), each hypothesis continues alone, and all are
@@ -41,9 +41,9 @@
 
 /* ---- phrases ---- */
 
-/* Phrases that a translation must have: which of them a hypothesis has, and which tokens it needs
- * next. A phrase is met when its tokens stand side by side. If its last token ends in a letter and
- * the next token continues the word, it is no longer met.
+/* Phrases that a translation must have: the phrases that a hypothesis has, and the tokens that it
+ * needs next. A phrase is met if its tokens are consecutive. If its last token ends in a letter and
+ * the next token continues the word, the phrase is no longer met.
  *
  * Phrases may overlap: tokens may belong to several. */
 
@@ -63,10 +63,10 @@ typedef struct et_phrases {
     const bool *continues;  /* [vocabulary] tokens that continue a word */
 } et_phrases;
 
-/* What a hypothesis has: bits of phrases; { 0 } before its first token. */
+/* Phrases of a hypothesis, as bits; { 0 } before its first token. */
 typedef struct et_phrases_met {
     uint64_t all;
-    uint64_t last; /* those of them that the last token completed */
+    uint64_t last; /* phrases that the last token completed */
 } et_phrases_met;
 
 /* After one more token; before: [length] the tokens before it. */
@@ -75,8 +75,7 @@ et_phrases_met et_phrases_follow(const et_phrases *phrases, et_phrases_met met,
 
 bool et_phrases_are_met(const et_phrases *phrases, et_phrases_met met);
 
-/* Tokens of phrases that are met, and of those that the hypothesis has begun: 0 to all tokens of
- * all phrases. */
+/* Number of tokens of met phrases and of begun phrases: from 0 to all tokens of all phrases. */
 int et_phrases_tokens(const et_phrases *phrases, et_phrases_met met, const int32_t *ids,
                       int length);
 
@@ -89,9 +88,9 @@ int et_phrases_next(const et_phrases *phrases, et_phrases_met met, const int32_t
 
 #define ET_BEAM_SIZE_MAX 64
 
-/* size: hypotheses that live, 1 to ET_BEAM_SIZE_MAX. alpha: how much length is paid for; 0: not
- * at all, larger prefers longer ones. eos: the token that ends a hypothesis; so do ends, borrowed.
- * results: how many are wanted, at most size; 0: 1. */
+/* size: hypotheses that live, 1 to ET_BEAM_SIZE_MAX. alpha: length normalization; 0: none, larger
+ * values prefer longer hypotheses. eos, ends (borrowed): tokens that end a hypothesis. results:
+ * number of results, at most size; 0: 1. */
 typedef struct et_beam_options {
     int size;
     double alpha;
@@ -165,18 +164,18 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
 /* Starts a sentence with phrases, of a beam with options.phrases. */
 void et_beam_begin_phrases(et_beam *beam, int max_length, const et_phrases *phrases);
 
-/* A step of such a sentence, in place of et_beam_advance: for each of the `living` hypotheses its
- * 2 size likeliest tokens and the tokens that its phrases need next are proposed, each once and in
- * an order that depends on the sentence alone; then the beam chooses. et_beam_needs writes those
- * tokens to next [ET_PHRASES_MAX] and returns their number. */
+/* A step of a sentence with phrases, in place of et_beam_advance. For each of the `living`
+ * hypotheses, et_beam_needs writes the tokens that its phrases need next to next [ET_PHRASES_MAX]
+ * and returns their number. Propose these and the 2 size likeliest tokens, each once, in an order
+ * that depends only on the sentence; then let the beam choose. */
 int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next);
 void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token);
 void et_beam_choose(et_beam *beam, int *parent, int32_t *next);
 
 /* One step of `size` samples: each continues with its own token. log_p [living] and token [living]
  * are those of each living hypothesis; at the first step all `size` samples begin, from the empty
- * hypothesis. A hypothesis that ends, or reaches the longest length, is finished; the others move
- * together: hypothesis i of the `living` ones is the former parent[i], followed by next[i]. */
+ * hypothesis. A hypothesis that ends, or reaches the longest length, is finished. The others close
+ * the gaps: living hypothesis i is the former parent[i], followed by next[i]. */
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
@@ -187,8 +186,8 @@ bool et_beam_row_fills(const et_beam *beam, int i);
 /* Ends the sentence without results, because its next tokens are unknown. */
 void et_beam_abandon(et_beam *beam);
 
-/* How many results there are, at most as many as were wanted and none of a sentence that was
- * abandoned, and each of them, best first. Ids are borrowed until the next begin. */
+/* Number of results, at most as many as requested, and 0 for an abandoned sentence; one result by
+ * rank, best first. Ids are borrowed until the next begin. */
 int et_beam_results(const et_beam *beam);
 et_beam_hypothesis et_beam_result(const et_beam *beam, int rank);
 

@@ -39,10 +39,10 @@ typedef struct et_decoder_model {
 
 #define ET_DECODER_MODELS_MAX ET_CHOICE_MODELS_MAX
 
-/* act and int8 are the first model's. others:
- * [other_count], with it an ensemble, whose probabilities choice.weights add; all have the same
- * number of target tokens. Pointers in beam and choice are borrowed. forced: targets are given,
- * none longer than max_length, and the result is their log p; the beam's size is 1. */
+/* act and int8 are for the first model. others: [other_count], which form an ensemble with the
+ * first model; choice.weights weigh their probabilities, and all have the same number of target
+ * tokens. Pointers in beam and choice are borrowed. forced: targets are given, none longer than
+ * max_length, and the result is their log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
     et_sampling_options choice;
@@ -101,9 +101,9 @@ static inline int64_t et_decoder_sentence_length(const et_decoder_sentence *sent
     return most;
 }
 
-/* Called on the caller's thread, with sentences done: after each of its steps, which give its
- * sentences one token more, after steps of others while it has none left, and at last with all. A
- * true answer ends the run with ET_EINTERRUPTED. */
+/* Called on the caller's thread with the number of sentences done. Calls come after each step (one
+ * token more) of this thread, after steps of other threads if it has no sentences left, and at the
+ * end. If the function returns true, the run ends with ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
 /* params must be materialized; the first use of a model declares nothing new. All borrowed but the
@@ -117,9 +117,10 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                    et_arena *arena, et_decoder_progress_fn *progress, void *payload,
                    et_error *error);
 
-/* As et_decoder_run, by all ranks with the same sentences: each rank decodes some of them, by their
- * positions in the list, and gets the results of the others, so all have those of one process. comm
- * NULL: alone. progress assumes that the other ranks are as far as this one. */
+/* Like et_decoder_run, by all ranks with the same sentences. Each rank decodes some sentences,
+ * chosen by position in the list, and gets the other results from the other ranks; all have the
+ * results of one process. comm NULL: this process alone. progress assumes that all ranks have done
+ * the same number of sentences. */
 int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                             int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                             void *payload, et_error *error);

@@ -2,8 +2,8 @@
  * it. The file has a line for each: source term, TAB, target term.
  *
  * A term is found in a text as whole words, with any white space between them. A term without a
- * capital letter is found in any case, another one only as it is written. Of terms that begin at
- * one place, the one with most words is found, and the next search begins after it. In scripts
+ * capital letter is found in any case, any other term only as it is written. If several terms begin
+ * at a word, the term with most words is found, and the search continues after it. In scripts
  * without spaces between words (Han, Kana, Thai, Lao, Khmer, Burmese), each character counts as a
  * word.
  *
@@ -33,8 +33,8 @@ typedef struct et_term {
     int64_t line;                /* in the file, from 1 */
 } et_term;
 
-/* ET_EDATA names the line: it has not one TAB, a term is empty or too long, or its source term
- * stands in an earlier line with another target. */
+/* ET_EDATA names the line: it does not have exactly one TAB, a term is empty or too long, or an
+ * earlier line has its source term with another target. */
 int et_glossary_open(et_glossary **out, const char *path, et_error *error);
 void et_glossary_close(et_glossary *glossary); /* NULL allowed */
 

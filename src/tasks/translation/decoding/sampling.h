@@ -1,14 +1,14 @@
 /* The next tokens: from the logits of one hypothesis to log-probabilities, with noise if requested,
  * and then to the most likely tokens or to a sampled one.
  *
- * Of an ensemble, the probabilities of its models are averaged with weights: p = sum over models of
- * w p_model. The mean of probabilities is a probability, so scores, samples and given targets mean
- * the same as for one model. The mean of their logarithms, which is the alternative, would not be,
- * and one model could veto a token.
+ * For an ensemble, the probabilities of its models are averaged with weights: p = sum over models
+ * of w p_model. This mean is a probability, so scores, samples and given targets mean the same as
+ * for one model. The mean of logarithms would not be a probability, and one model could veto a
+ * token.
  *
- * Sampling follows Model Garden's SamplingModule: log-probabilities are divided by temperature; the
- * top_k largest stay; of those, the fewest of the largest that together reach top_p stay (with the
- * one that crosses it); one of the rest is drawn. Its log-probability is the model's own.
+ * Sampling follows Model Garden's SamplingModule: log-probabilities are divided by temperature;
+ * only the top_k largest stay; of these, only the fewest largest that together reach top_p stay;
+ * one of them is drawn. The sample's log-probability is the model's, without these changes.
  *
  * Random numbers are functions of (seed, sentence, position, hypothesis, token): a sample of a
  * sentence does not depend on other sentences, on threads or on earlier samples. */
@@ -39,15 +39,15 @@ typedef struct et_sampling_options {
     int model_count;       /* 0 or 1: no ensemble */
 } et_sampling_options;
 
-/* Which hypothesis: its sentence's number, the position of the token that comes, and the
- * hypothesis's own number, below 64. */
+/* A hypothesis: number of its sentence, position of the next token, and number of the hypothesis,
+ * below 64. */
 typedef struct et_sampling_position {
     uint64_t sentence;
     int position, hypothesis;
 } et_sampling_position;
 
-/* Scratch for one row at a time; draws in one thread only. A row is over all tokens, or over those
- * of a list, as et_sampling_set_words says. */
+/* Scratch for one row at a time; draws in one thread only. A row is over all tokens, or over a list
+ * of tokens (et_sampling_set_words). */
 typedef struct et_sampling {
     et_sampling_options options;
     int64_t vocabulary;
@@ -71,14 +71,15 @@ void et_sampling_release(et_sampling *choice);
  * until the next call. One model only. */
 void et_sampling_set_words(et_sampling *choice, const int32_t *words, int64_t count);
 
-/* log p of a token in the row that was read last; minus infinity of one that is not in its list. */
+/* log p of a token in the row that was read last; minus infinity if the token is not in the row's
+ * list. */
 float et_sampling_log_p(const et_sampling *choice, int32_t token);
 
-/* Reads a row of logits [count] of each model: log_p becomes log(softmax(logits + noise)). Of
- * an ensemble, logits are the logarithms of the averaged probabilities. A token that is never
- * generated has minus infinity and no part in a softmax. At position 0, so has a
- * token that may not come first; the others keep their values among all. False:
- * logits are not finite, and no token is likelier than another. */
+/* Reads a row of logits [count] of each model: log_p becomes log(softmax(logits + noise)). For an
+ * ensemble, logits are the logarithms of the averaged probabilities. A token that is never
+ * generated has minus infinity and is left out of the softmax. At position 0, tokens that may not
+ * come first also have minus infinity, but other tokens keep their values. False: logits are not
+ * finite, so no token is likelier than another. */
 bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampling_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the

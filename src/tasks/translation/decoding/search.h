@@ -41,7 +41,7 @@ typedef struct et_search_size {
 } et_search_size;
 
 /* models: [1 + options->other_count], all borrowed; the options are copied. packed_by: another
- * search of the same models, which outlives this one and shares its packed weights; NULL: the
+ * search of the same models that lends its packed weights and must outlive this search; NULL: the
  * search packs its own. */
 int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
                   const et_decoder_options *options, const et_search_size *size,

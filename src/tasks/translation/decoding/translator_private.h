@@ -36,8 +36,8 @@ struct et_translator {
     et_params *params;                   /* borrowed if it shares, as unused */
     char *unused; /* [unused_length] for exports (interchange/unused_tensors.h); NULL: none */
     size_t unused_length;
-    et_lexicon *lexicon; /* of shortlists, also where they are switched off; NULL: none; borrowed if
-                            it shares */
+    et_lexicon *lexicon; /* of shortlists, even if these are off; NULL: none; borrowed if the
+                            translator shares */
     /* The other models of an ensemble: in arena, or in the arena of the translator whose weights it
      * shares. */
     const et_translator *const *others; /* [other_count] */
@@ -48,15 +48,15 @@ struct et_translator {
     et_device *device;
     bool borrows_device; /* belongs to the translator whose weights it shares */
     et_decoder *decoder;
-    et_decoder *terms_decoder;           /* for lines with terms; NULL: there was none yet */
-    et_decoder *embedded_decoder;        /* for embedded sources; NULL: there was none yet */
+    et_decoder *terms_decoder;           /* for lines with terms; NULL: not made yet */
+    et_decoder *embedded_decoder;        /* for embedded sources; NULL: not made yet */
     struct et_glossary *glossary;        /* NULL: none */
     bool borrows_glossary;               /* belongs to the translator whose weights it shares */
     const bool *continues;               /* of et_phrases; in arena */
     et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
-    const et_value *identity;            /* the same; NULL: it has none; in arena */
+    const et_value *identity;            /* of the checkpoint, in arena; NULL: none */
     et_translator_progress_fn *progress; /* NULL: no progress is reported */
     void *payload;                       /* its argument */
     const atomic_bool *const *ended;     /* [lines] of the next calls: `ended` of each line's
@@ -120,8 +120,8 @@ typedef struct et_long_lines {
 int et_long_lines_cut(et_long_lines *out, const et_translator *translator, const char *const *lines,
                       size_t count, et_arena *arena, et_error *error);
 
-/* Joins translations of pieces, which become those of lines: results[0] to results[lines - 1]. The
- * others are freed. ET_ENOMEM: some results are there, and some pieces. */
+/* Joins translations of pieces to translations of lines, results[0] to results[lines - 1], and
+ * frees the pieces. ET_ENOMEM: some results are made, and some pieces are left. */
 int et_long_lines_join(const et_long_lines *cut, char **pieces, char **results, size_t lines,
                        et_error *error);
 
@@ -131,9 +131,9 @@ int et_long_lines_join(const et_long_lines *cut, char **pieces, char **results, 
  * translation. */
 et_device *et_translator_device(et_translator *translator);
 
-/* et_translator_open for a second translator that shares weights, in the thread of the other. They
- * also share the other's device, so no device is made and equal products are made once. The other
- * must outlive it. */
+/* et_translator_open for a second translator that shares weights, in the thread of the other. Both
+ * use the other's device, so equal products are made only once. The other translator must outlive
+ * this one. */
 int et_translator_open_beside(et_translator **out, const et_translator_options *options,
                               et_error *error);
 

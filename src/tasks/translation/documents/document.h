@@ -1,8 +1,8 @@
-/* A text to translate that is more than lines: paragraphs of several sentences, or a format with
- * markup. A document is cut into segments, which are translated, and a skeleton, which stays byte
- * by byte: markup, white space between segments, and what has no letter. In HTML, the value of an
- * attribute that people read (title, alt) is a segment. Translations keep the structure that a
- * reader of the format finds.
+/* Documents: texts with paragraphs of several sentences, or a format with markup. A document is cut
+ * into segments, which are translated, and a skeleton, which stays byte by byte: markup, white
+ * space between segments, and texts without letters. In HTML, the value of an attribute that people
+ * read (title, alt) is a segment. A parser of the format finds the same structure in the
+ * translation.
  *
  * Within a segment, spans must stay as they are: inline markup, placeholders ({name}, %s, %1$d),
  * URLs, e-mail addresses and numbers. If a translation has lost or changed a span, the text between
@@ -38,7 +38,7 @@ typedef enum et_document_format {
     ET_DOCUMENT_HTML,
     ET_DOCUMENT_XML,
     ET_DOCUMENT_PO,  /* gettext: fills in empty translations */
-    ET_DOCUMENT_SRT, /* subtitles, also WebVTT: a segment is the text of one of them */
+    ET_DOCUMENT_SRT, /* subtitles, also WebVTT: a segment is the text of a subtitle */
     ET_DOCUMENT_MD,  /* Markdown */
 } et_document_format;
 
@@ -52,7 +52,7 @@ typedef struct et_document_options {
     const et_strings *tags; /* language tags of the model (vocabulary.h): a segment that begins
                                with one of them has it for all its sentences. NULL: none; borrowed
                                during open */
-    const char *tag;        /* in front of each line that has no tag of its own; NULL: none */
+    const char *tag;        /* in front of each line without a tag; NULL: none */
     const char *name;       /* of the text, for messages */
     size_t first_line;      /* the number of its first line; 0: 1 */
 } et_document_options;
@@ -83,7 +83,7 @@ void et_document_close(et_document *document); /* NULL allowed */
  * et_document_take. */
 const char *const *et_document_lines(et_document *document, size_t *count);
 
-/* The line of the text where each of them begins, from 1. */
+/* The line of the text, from 1, where each translated line begins. */
 const size_t *et_document_line_numbers(const et_document *document);
 
 /* Takes the translations of these lines. ET_ENOMEM. */

@@ -51,7 +51,7 @@ typedef enum et_escape {
     ET_ESCAPE_RESOURCE_CDATA, /* as CDATA, and the same */
     ET_ESCAPE_MD,       /* as it is, if Markdown's own reader finds the same structure in it */
     ET_ESCAPE_MD_CELL,  /* the same in a cell of a table */
-    ET_ESCAPE_MD_MARKS, /* what may be markup with a backslash */
+    ET_ESCAPE_MD_MARKS, /* a backslash before characters that may be markup */
 } et_escape;
 
 /* Marks of keys in texts of menus and buttons: &File of Qt and Windows, _File of GTK. The key of a
@@ -73,7 +73,7 @@ typedef struct et_segment {
                          in the document, the rest is decoded */
     size_t length;
     const char *source; /* the line to translate: text, with its language tag in front */
-    const char *tag;    /* that; NULL: none; in the arena */
+    const char *tag;    /* the language tag; NULL: none; in the arena */
     et_spans spans;
     et_escape escape;
     size_t line;                /* of the document */
@@ -135,12 +135,12 @@ struct et_document {
     et_segment *segments; /* [count], owned */
     size_t count, capacity;
     const char **lines; /* [line_count] of the round, owned */
-    size_t *numbers;    /* the same: where they begin in the document */
+    size_t *numbers;    /* [line_count]: the line of the document where each begins */
     size_t line_count;
     int round;                              /* 0: segments, 1: parts, 2: done */
     bool failed;                            /* no memory: items are missing */
     et_document_counts counts, read_counts; /* read_counts: of no round */
-    et_run run, outer;                      /* outer: around the tag that has text of its own */
+    et_run run, outer;                      /* outer: around a tag with its own text */
     bool in_tag;                            /* items are those of the tag */
     et_accelerator accelerator;             /* of the next segment */
     int messages;                           /* ICU messages around the run */
@@ -165,14 +165,14 @@ size_t et_document_line(et_document *d, size_t position);
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);
 /* Inline markup of the segment, as it is written. */
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line);
-/* The same of markup that has text of its own: what is kept and added between begin and end is the
- * output in place of the bytes. Such tags do not nest. */
+/* The same for markup with its own text: the text kept and added between begin and end replaces the
+ * bytes in the output. Such tags do not nest. */
 void et_document_begin_tag(et_document *d);
 void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_t line);
 /* Adds text with its entities decoded. An unknown one is inline markup, and so are symbols such as
  * &copy;, which models lose easily. */
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line);
-/* Whether the same of this text alone would be translated. Nothing is added. */
+/* Whether this text alone would be translated. Adds nothing. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Adds a character that the document writes as `written`, [length]. The translation writes it so,
  * too. */
@@ -212,11 +212,12 @@ int et_document_read_md(et_document *d, et_error *error);
 
 /* ---- encode.c: entities of HTML and XML, marks of keys ---- */
 
-/* Bytes of the entity that text, [length], begins with: "&nbsp;", "&#160;", "&#xA0;"; 0: it is
- * none. *code: its character; 0: a name that is not known here. */
+/* Bytes of the entity at the beginning of text [length]: "&nbsp;", "&#160;", "&#xA0;"; 0: no
+ * entity. *code: its character; 0: an unknown name. */
 size_t et_entity_read(const char *text, size_t length, uint32_t *code);
 
-/* Whether text, a line, has a mark of a key, at [*at]. & of "R&D" and _ of names are none. */
+/* Whether text, a line, has a mark of a key, at [*at]. The & of "R&D" and the _ of names are not
+ * marks. */
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at);
 
 /* Adds the mark to text, which is encoded for a message catalogue: before the key, else before the
@@ -243,7 +244,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
 /* ---- structures, for checks of translations ---- */
 
 /* read_md.c: appends the blocks, spans, addresses, code and inline HTML of a text, without its
- * words: two texts with the same structure have the same bytes. false: no memory, or no library. */
+ * words. Texts with the same structure give the same bytes. false: no memory, or no library. */
 bool et_md_structure(const char *text, size_t length, et_strbuf *out);
 
 /* read_html.c: appends the elements of a page and their attributes, without words: texts, and
@@ -279,16 +280,15 @@ void et_md_mask_release(et_md_mask *mask);
 
 /* ---- plural_forms.c ---- */
 
-/* The Plural-Forms of a message catalogue: which form of a message a number has, as an expression
- * of C in n: "nplurals=2; plural=(n != 1);". */
+/* The Plural-Forms of a message catalogue. An expression of C in n gives the form of a message for
+ * a number: "nplurals=2; plural=(n != 1);". */
 typedef struct et_plural_forms {
     int count; /* of forms */
     int one;   /* the form of the number 1 */
     bool many; /* other numbers than 0 and 1 have that form, too */
 } et_plural_forms;
 
-/* false: text has no such expression; the forms are those of English: 2, and the first is that of
- * 1 alone. */
+/* false: text has no such expression; the forms are the two of English, the first only for 1. */
 bool et_plural_forms_read(const char *text, et_plural_forms *forms);
 
 #endif

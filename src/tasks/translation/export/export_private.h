@@ -45,10 +45,10 @@ typedef struct et_transformers_folder {
     void *self;
     int64_t vocab_size; /* what config.json says: tokens of the source, or of the
                            target, where a search goes by it */
-    bool shares;        /* the folder that was imported had a table that no side uses, which
-                           transformers reads only if config.json says that tables are shared */
-    int64_t positions;  /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
-    int64_t longest;    /* longest target of a search; 0: as positions */
+    bool shares; /* the imported folder had a table that no side uses; transformers reads it only if
+                    config.json declares shared tables */
+    int64_t positions; /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
+    int64_t longest;   /* longest target of a search; 0: as positions */
 } et_transformers_folder;
 
 /* Warns where the search of transformers is another than the model's. ET_ECONFIG: the sides have
@@ -56,7 +56,8 @@ typedef struct et_transformers_folder {
 int et_transformers_write(const et_transformers_folder *folder, const char *directory,
                           et_error *error);
 
-/* The tensors of an export: those of the layers by their names there, and what a format adds. */
+/* The tensors of an export: tensors of layers by their names in the format, and additions of the
+ * format. */
 typedef struct et_exported_tensors {
     et_params *params;         /* borrowed */
     et_mapped_tensor *tensors; /* [count] owned */
@@ -79,8 +80,8 @@ int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, c
 int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,
                                  int64_t count, et_error *error);
 
-/* What exports to Marian share: a release in its npz (export_marian.c) and a model of Bergamot
- * (export_bergamot.c). A model that Marian cannot be is refused by the setting. */
+/* Common part of exports to Marian: a release in its npz (export_marian.c) and a model of Bergamot
+ * (export_bergamot.c). A model that Marian cannot run is refused, with the setting. */
 typedef struct et_marian_export {
     const et_translator *t;
     et_transformer model;
@@ -88,16 +89,16 @@ typedef struct et_marian_export {
     int64_t tokens[ET_SIDES]; /* of the files: all, or all but the last, which begins a target */
 } et_marian_export;
 
-/* Marian begins a target with zeros, so the embedding of the token that begins it here must be
- * zeros. If it is the last one, the files do not have it; a release must leave it out. ET_ECONFIG:
- * a setting or a vocabulary does not fit. Close it in any case. */
+/* Marian begins a target with zeros, so Etude's begin token must have an embedding of zeros. If it
+ * is the last token, the files leave it out, as a release must. ET_ECONFIG: a setting or a
+ * vocabulary does not fit. Close it in any case. */
 int et_marian_export_open(et_marian_export *m, const et_translator *t, bool release,
                           et_error *error);
 void et_marian_export_close(et_marian_export *m);
 
 /* special:model.yml. */
 int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, et_error *error);
-/* What differs there. */
+/* Warns of differences in Marian's results. */
 void et_marian_export_warn(const et_marian_export *m);
 
 /* Warns if norms of the model add another number to the variance than those of the program. */

@@ -30,7 +30,7 @@
 
 typedef struct et_import et_import;
 
-/* Whether a path is a folder that describes such a model, or an archive; a run is none. */
+/* Whether a path is a folder or an archive with such a model; false for a run. */
 bool et_import_is_folder(const char *path);
 
 /* Reads settings and vocabularies, and opens the weights, which are read later. folder: copied. */
@@ -44,8 +44,8 @@ void et_import_close(et_import *from); /* NULL allowed */
 /* Whether it was opened with this path. */
 bool et_import_is_of(const et_import *from, const char *folder);
 
-/* Gives the codes of the two languages in place of those of the folder. Punctuation is normalized
- * by them, unless the model reads plain text. */
+/* Replaces the folder's codes of the two languages. Punctuation is normalized for these languages,
+ * unless the model reads plain text. */
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error);
 

@@ -23,8 +23,8 @@
 /* ---- import_tensors.c: files of weights ---- */
 
 /* A file of weights of another program: safetensors, PyTorch's, numpy's, Marian's. Its tensors are
- * read one by one, as float32. Remembers which were read, so that a tensor that belongs to nothing
- * is noticed. One thread at a time. */
+ * read one by one, as float32. The file remembers which tensors were read, to find unused ones. One
+ * thread at a time. */
 typedef struct et_weights_file et_weights_file;
 
 /* Arrays of numpy become the file's, also after a failure. Arrays of bytes ("special:...") are no
@@ -64,7 +64,7 @@ struct et_import {
 /* import_files.c. Opens the archive, if folder is one. */
 int et_import_open_files(et_import *from, et_error *error);
 
-/* What messages call a file, and of a folder its path; NULL: no memory. */
+/* The name of a file for messages, and in a folder its path; NULL: no memory. */
 const char *et_import_path(et_import *from, const char *name);
 bool et_import_has(et_import *from, const char *name);
 
@@ -72,8 +72,8 @@ bool et_import_has(et_import *from, const char *name);
  * ET_ENOTFOUND: there is no such file. */
 int et_import_check_file(et_import *from, const char *name, et_error *error);
 
-/* The only file of the folder whose name begins and ends so, without the ".gz" of a packed one, in
- * the arena. *name NULL: there is none. ET_EFORMAT: there are several. */
+/* Finds the only file of the folder whose name has this begin and ending. *name: its name without
+ * the ".gz" of a packed file, in the arena; NULL: no file. ET_EFORMAT: several files. */
 int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
                         et_error *error);
 

@@ -76,7 +76,7 @@ typedef struct et_foreign_model {
 typedef struct et_foreign_file {
     const char *name; /* in messages */
     const et_value *values;
-    const struct et_foreign_file *older; /* has a field that is missing here; NULL: none */
+    const struct et_foreign_file *older; /* searched for fields missing in this file; NULL: none */
 } et_foreign_file;
 
 /* The value of a field, and the file that has it; NULL: neither has it. */

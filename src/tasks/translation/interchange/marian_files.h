@@ -1,4 +1,4 @@
-/* A release of a Marian model, as OPUS-MT publishes it: names of its files and of what is in them.
+/* A release of a Marian model, as OPUS-MT publishes it: names of its files and of their contents.
  *
  *   decoder.yml      names of the other files, and how the model is searched
  *   *.npz            weights, and the model's settings as an array of bytes
@@ -39,7 +39,7 @@
 /* The shortlist among the files of a run. */
 #define ET_TRANSLATION_LEXICON "lexicon.bin"
 
-/* What its norms add to the variance. */
+/* Epsilon of its norms, added to the variance. */
 #define ET_MARIAN_NORM_EPSILON 1e-6
 
 #endif

@@ -1,6 +1,7 @@
 /* Tensors of a Transformer's layers as other programs name them, and where each is in a model's
- * parameters. Queries, keys and values are columns of one parameter here and a tensor each there;
- * some programs keep a projection as [outputs, inputs], Etude has [inputs, outputs].
+ * parameters. In Etude, queries, keys and values are columns of one parameter; other programs have
+ * a tensor for each. Some programs store a projection as [outputs, inputs], Etude as [inputs,
+ * outputs].
  *
  *     et_tensor_map map = { &model, params, ET_NAMES_TRANSFORMERS };
  *     if (et_tensor_map_each(&map, write_one, self, &error)) ...
@@ -9,7 +10,7 @@
  *         et_mapped_tensor_get(mapped, params, values);  mapped->name, mapped->shape
  *     }
  *
- * Tables of embeddings and the bias of the output are not among them: programs share them in
+ * Tables of embeddings and the bias of the output are not mapped, because programs share them in
  * different ways. */
 #ifndef ETUDE_TASKS_TRANSLATION_INTERCHANGE_TENSOR_MAP_H
 #define ETUDE_TASKS_TRANSLATION_INTERCHANGE_TENSOR_MAP_H
@@ -22,7 +23,7 @@
 
 #define ET_MAPPED_NAME_MAX 192
 
-/* Whose names: MarianMT of transformers, Marian. */
+/* Programs with names of tensors: MarianMT of transformers, Marian. */
 typedef enum et_tensor_names { ET_NAMES_TRANSFORMERS, ET_NAMES_MARIAN, ET_NAMES } et_tensor_names;
 
 /* A tensor there, which is columns first, first + 1, ... of a parameter here. */

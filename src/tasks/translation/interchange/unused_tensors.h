@@ -1,6 +1,6 @@
 /* Tensors of a MarianMT folder that Etude does not use: a shared table if each side has its own,
- * and tables of sinusoids, which Etude computes. `import` keeps them for `export --format
- * huggingface`, in a text of its export: a file of safetensors in float32, with checksums.
+ * and tables of sinusoids, which Etude computes. For `export --format huggingface`, `import` keeps
+ * these tensors in a text of its export: a file of safetensors in float32, with checksums.
  *
  * The metadata of this file keep the names of copies of a shared table, with a blank after each
  * name, lengths in the folder's settings that have no setting in Etude, and the precision of its

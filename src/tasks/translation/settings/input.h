@@ -86,12 +86,12 @@ int et_translation_next_line(et_translation_lines *lines, const char **text, siz
                              et_error *error);
 void et_translation_lines_close(et_translation_lines *lines);
 
-/* Batches of pairs, as the settings say: packed, as many pairs as fit the token budget; or grouped
- * as in Model Garden's loader, by bucket of length or (static_batch) in order. All are without
- * Model Garden's padding. */
+/* Batches of pairs, by the settings: packed, as many pairs as fit the token budget; or as in Model
+ * Garden's loader, grouped by length or (static_batch) in order. No batch has Model Garden's
+ * padding. */
 
 /* ET_ECONFIG: a budget that holds no pair, or two kinds of batching at once. name: of the setting,
- * below task; training: else validation, whose static batches are counted in pairs. */
+ * below task; training false: validation, whose static batches are counted in pairs. */
 int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
                                   et_error *error);
 

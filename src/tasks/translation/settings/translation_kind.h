@@ -15,7 +15,7 @@ extern const et_experiment_row et_translation_experiments[];
 extern const et_program et_translation_program;
 
 /* The recipe of translation/auto: sizes of model and vocabulary and the dropout for a number of
- * pairs of lines, and the learning rate for a number of updates. Its rates are those of
+ * pairs of lines, and the learning rate for a number of updates. Its rates come from
  * configs/multi30k-fast.yaml. bench/recipe compares it with similar settings, and
  * bench/results/recipe.jsonl has the measurements. */
 
@@ -26,7 +26,7 @@ extern const et_recipe et_translation_recipe;
 
 /* For a run that begins with a trained model: Adam with a small rate that falls linearly, a short
  * warm-up, the average of the weights from the first step, and early stopping if there is a
- * validation. Model, label smoothing and dropout stay those of the model. */
+ * validation. The model, its label smoothing and its dropout stay as they are. */
 extern const et_recipe et_translation_finetuning;
 
 #endif

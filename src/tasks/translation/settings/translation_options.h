@@ -11,7 +11,7 @@
 
 /* The most that a translation has, in tokens, and the largest length penalty. */
 #define ET_TRANSLATION_LENGTH_MAX 65535
-/* Of a stack: layers, heads, width of the feed-forward's inner layer. */
+/* Limits of a stack: layers, heads, width of the feed-forward's inner layer. */
 #define ET_TRANSLATION_LAYERS_MAX 256
 #define ET_TRANSLATION_HEADS_MAX  1024
 #define ET_TRANSLATION_INNER_MAX  1048576
@@ -98,8 +98,7 @@ typedef struct et_translation_data {
     const char *src_lang, *tgt_lang;     /* the two features of a record */
     const char *tag;                     /* as in et_translation_part, and the next */
     bool tag_column;
-    et_structs sets;           /* validation data that are scored one by one:
-                                  et_translation_part */
+    et_structs sets;           /* validation data, each with its own scores: et_translation_part */
     int64_t global_batch_size; /* tokens of a batch, on each side; of validation with
                                   static_batch, pairs */
     int64_t max_seq_length;    /* tokens, EOS counted; in validation, of sentences in the
@@ -112,10 +111,10 @@ typedef struct et_translation_data {
     int batching;         /* ET_BATCHING_* */
     const char *augment;  /* data/text/augment.h */
     double bpe_dropout;   /* rate of skipped merges (data/text/vocabulary/subwords.h); 0: none */
-    double unigram_alpha; /* power of probabilities that draws are by, likewise; 0: none */
+    double unigram_alpha; /* power of probabilities of drawn tokens (subwords.h); 0: none */
     int64_t seed;         /* of the order and of sampled tokens; -1: the run's */
     int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
-    /* Of other systems' files. */
+    /* From files of other systems, without effect. */
     int is_training, deterministic; /* ET_TRANSLATION_* */
     int64_t shuffle_buffer_size, cycle_length, block_length;
     bool drop_remainder, cache, sharding, tfds_as_supervised;
@@ -159,8 +158,8 @@ extern const et_fields et_translation_data_fields; /* of et_translation_data */
 
 /* Methods of the kind (settings: an et_translation_options).
  *
- * What fields alone cannot check: heads divide widths, paths come in pairs, the
- * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
+ * Checks relations between fields: heads divide widths, paths come in pairs, the budget holds a
+ * sentence. ET_ECONFIG names the setting and the cure. */
 int et_translation_check(const void *settings, et_error *error);
 
 /* Values of validation in addition to losses; the first two have Model Garden's names. */
