@@ -742,27 +742,25 @@ et_path et_path_print(const char *format, ...)
     return path;
 }
 
-/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
-static const char *join(et_path *path, const char *directory, const char *name)
-{
-    size_t at = append(path, 0, directory, strlen(directory));
-    if (at && path->text[at - 1] != '/')
-        at = append(path, at, "/", 1);
-    append(path, at, name, strlen(name));
-    return path->text;
-}
-
+/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". Without memcpy: path has no address that
+ * would keep gcc from building it in place. */
 et_path et_path_of(const char *directory, const char *name)
 {
     et_path path;
-    join(&path, directory, name);
+    size_t at = 0;
+    while (*directory && at < PATH_MAX)
+        path.text[at++] = *directory++;
+    if (at && at < PATH_MAX && path.text[at - 1] != '/')
+        path.text[at++] = '/';
+    while (*name && at < PATH_MAX)
+        path.text[at++] = *name++;
+    path.text[at] = '\0';
     return path;
 }
 
 char *et_path_join(const char *directory, const char *name)
 {
-    et_path path;
-    return et_strdup(join(&path, directory, name));
+    return et_strdup(et_path_of(directory, name).text);
 }
 
 et_path et_path_parent(const char *path)
@@ -879,8 +877,7 @@ bool et_file_exists(const char *path)
 
 bool et_file_exists_in(const char *directory, const char *name)
 {
-    et_path path;
-    return et_file_exists(join(&path, directory, name));
+    return et_file_exists(et_path_of(directory, name).text);
 }
 
 bool et_directory_exists(const char *path)

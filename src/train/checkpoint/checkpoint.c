@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,7 +79,7 @@ static int check_link(const et_checkpoints *self, et_error *error)
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status;
-    self->model_dir = et_path_print("%s", model_dir);
+    snprintf(self->model_dir.text, sizeof self->model_dir.text, "%s", model_dir);
     self->directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
     self->best_directory = et_path_of(model_dir, ET_CHECKPOINT_BEST);
     self->lock_path = et_path_of(self->directory.text, ET_RUN_LOCK);

@@ -208,7 +208,9 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
 
 et_path et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
 {
-    return et_path_print("%s/%s%" PRId64 ET_SAFETENSORS_SUFFIX, directory, prefix, step);
+    char name[64];
+    snprintf(name, sizeof name, "%s%" PRId64 ET_SAFETENSORS_SUFFIX, prefix, step);
+    return et_path_of(directory, name);
 }
 
 et_path et_checkpoint_path(const char *model_dir, int64_t step)
