@@ -14,3 +14,7 @@ done
 { cat "$2/multi30k-tiny.yaml"; echo '  step: 3'; } >misspelt.yaml
 says 3 'trainer.step: no such setting' train run --config misspelt.yaml --data no.en no.de
 [ ! -e run ] || fail 'a run was begun'
+
+printf 'trainer: null\n' >empty.yaml
+once 3 'null changes nothing in a group' train run --config empty.yaml \
+    --config "$2/multi30k-tiny.yaml" --data no.en no.de --valid no.en no.de

@@ -43,7 +43,7 @@ typedef struct following {
     const et_train_args *args;
     const et_program *program;
     et_arena *arena;
-    et_experiment experiment;
+    et_experiment *experiment;
     et_evaluation evaluation;
     et_evaluation_log log; /* of continuous_eval; rank 0's */
     et_sink *table;        /* of what it has measured; NULL: values are printed as a list */
@@ -61,7 +61,7 @@ static et_comm *ranks(const following *w)
 /* Waits a little; *over: for too long, and it is not known whether more is to come. */
 static int wait_more(const following *w, bool *over, et_error *error)
 {
-    const et_trainer_options *o = &w->experiment.trainer;
+    const et_trainer_options *o = &w->experiment->trainer;
     *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
     int status = et_together_decide(ranks(w), ET_OK, over, error);
     if (status || !*over) {
@@ -158,7 +158,7 @@ static void print_row(const char *line)
 /* The loss is no column of its own, as training has it, and so one of the metrics. */
 static int open_table(following *w, et_error *error)
 {
-    const et_trainer_options *o = &w->experiment.trainer;
+    const et_trainer_options *o = &w->experiment->trainer;
     const int64_t last = et_trainer_last_step(o);
     et_training_table_options options = { .print = print_row, .steps = last ? last : 999999 };
     const char *best;
@@ -180,7 +180,7 @@ static int open_table(following *w, et_error *error)
 
 static int measure_all(following *w, et_error *error)
 {
-    int64_t last = et_trainer_last_step(&w->experiment.trainer);
+    int64_t last = et_trainer_last_step(&w->experiment->trainer);
     int status =
         et_comm_rank(ranks(w))
             ? ET_OK
@@ -219,29 +219,28 @@ static int check_outputs(const following *w, et_error *error)
     if (w->args->profiling.path)
         return et_fail(error, ET_EUSAGE, "--profile: only for modes that train, not for --mode %s",
                        w->args->mode_name);
-    et_outputs_read_settings(&outputs, w->experiment.kind, w->experiment.task);
+    et_outputs_read_settings(&outputs, w->experiment->kind, w->experiment->task);
     int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     return status;
 }
 
-static int follow(following *w, et_error *error)
+static int follow(following *w, et_train_settings *settings, et_error *error)
 {
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
     et_experiment kept;
-    et_initial none;
-    int status = et_train_assemble(&w->experiment, &none, w->args, w->program, w->arena, error);
-    et_initial_close(&none);
+    int status = et_train_assemble(settings, w->args, w->program, error);
+    et_initial_close(&settings->initial);
     if (status ||
-        (status = et_ranks_join(&w->evaluation.comm, w->experiment.runtime.peer_timeout, error)))
+        (status = et_ranks_join(&w->evaluation.comm, w->experiment->runtime.peer_timeout, error)))
         return status;
-    const int64_t batches = w->experiment.trainer.validation_steps;
+    const int64_t batches = w->experiment->trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     w->evaluation.tell = w->args->quiet || et_comm_rank(ranks(w)) ? NULL : et_show_line;
     if ((status = check_outputs(w, error)) || (all && (status = wait_for_run(w, error))) ||
         (status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error)) ||
-        (status = et_experiment_adopt(&w->experiment, &kept, w->arena, error)) ||
-        (status = et_train_settle(&w->experiment, error)) ||
+        (status = et_experiment_adopt(w->experiment, &kept, w->arena, error)) ||
+        (status = et_train_settle(w->experiment, error)) ||
         (all && (status = wait_for_checkpoint(w, error))) ||
         (status = et_evaluation_open(&w->evaluation, error)))
         return status;
@@ -255,22 +254,20 @@ static int follow(following *w, et_error *error)
  * from the oldest existing one to that of train_steps; ET_ENOTFOUND: none came for
  * trainer.continuous_eval_timeout. Values go to standard output; continuous_eval also stores them
  * in MODEL_DIR/validation, and so measures each checkpoint once. */
-static int follow_run(const et_call *call, const et_train_args *args, et_error *error)
+static int follow_run(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                      et_error *error)
 {
     et_assert(args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL);
-    et_arena *arena = et_arena_new();
-    if (!arena)
-        return et_alloc_failed(error, 0, "an evaluation");
     following w = { .args = args,
                     .program = call->program,
-                    .arena = arena,
+                    .arena = settings->arena,
+                    .experiment = &settings->experiment,
                     .log = ET_EVALUATION_LOG_INIT,
                     .last = -1,
                     .since = et_clock_monotonic() };
-    w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };
-    int status = follow(&w, error);
+    w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = w.experiment };
+    int status = follow(&w, settings, error);
     et_evaluation_close(&w.evaluation);
-    et_arena_free(arena);
     return et_ranks_leave(w.evaluation.comm, call->program, status, error);
 }
 
@@ -438,23 +435,33 @@ static int settle(et_train_args *args, const et_call *call, et_error *error)
 
 /* ---- the command ---- */
 
-int et_cmd_train(const et_call *call, et_error *error)
+static int train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                 et_error *error)
 {
-    et_train_args *args = call->options;
-    int status = settle(args, call, error);
-    if (status)
-        return status;
     bool series;
-    status = et_series_train(call, args, &series, error);
+    const int status = et_series_train(call, args, settings, &series, error);
     if (series)
         return status;
     switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
-        return follow_run(call, args, error);
+        return follow_run(call, args, settings, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
-        return et_finetune(call, args, error);
+        return et_finetune(call, args, settings, error);
     default:
-        return et_roles_train(call, args, error);
+        return et_roles_train(call, args, settings, error);
     }
+}
+
+int et_cmd_train(const et_call *call, et_error *error)
+{
+    et_train_args *args = call->options;
+    et_arena arena = ET_ARENA_INIT;
+    et_train_settings settings = { .arena = &arena };
+    int status = settle(args, call, error);
+    if (!status)
+        status = train(call, args, &settings, error);
+    et_initial_close(&settings.initial);
+    et_arena_release(&arena);
+    return status;
 }

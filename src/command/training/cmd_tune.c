@@ -417,7 +417,7 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
                      et_error *error)
 {
     et_train_args args;
-    et_initial initial;
+    et_train_settings settings = { .arena = arena };
     et_command_line line;
     const words w = make_words(t, c, 0, NULL);
     const et_call call = train_call(t, &w);
@@ -429,8 +429,9 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
     line.looking = true;
     status = et_command_line_parse(&line, error);
     if (!status) {
-        status = et_train_configure(experiment, &initial, &args, call.program, arena, error);
-        et_initial_close(&initial);
+        status = et_train_configure(&settings, &args, call.program, error);
+        *experiment = settings.experiment;
+        et_initial_close(&settings.initial);
     }
     return status;
 }

@@ -43,9 +43,9 @@ static const char between[] = "stopping     between two runs; the same command r
 typedef struct finetuning {
     const et_call *call;
     const et_train_args *args;
-    et_arena *arena;          /* as long as all of it */
-    et_experiment experiment; /* settings of all */
-    const char *from;         /* the directory of the run that is fine-tuned */
+    et_arena *arena;           /* as long as all of it */
+    et_experiment *experiment; /* settings of all */
+    const char *from;          /* the directory of the run that is fine-tuned */
     et_comm *comm;
     et_evaluation_log log;  /* what is done; of another rank than 0 the step alone */
     double since;           /* monotonic time of the last one */
@@ -56,7 +56,7 @@ typedef struct finetuning {
 
 static int find_source(finetuning *f, et_error *error)
 {
-    const et_experiment *e = &f->experiment;
+    const et_experiment *e = f->experiment;
     const et_value *all = et_fields_effective(e->table, e, f->arena);
     if (et_value_failed(all))
         return et_alloc_failed(error, 0, "settings");
@@ -81,7 +81,7 @@ static int check(finetuning *f, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--profile: cannot be used with --mode %s, which makes several runs",
                        args->mode_name);
-    if (!f->experiment.trainer.validation_interval)
+    if (!f->experiment->trainer.validation_interval)
         return et_fail(
             error, ET_ECONFIG,
             "trainer.validation_interval is 0, but --mode %s needs validation; set an interval",
@@ -92,7 +92,7 @@ static int check(finetuning *f, et_error *error)
             error, ET_EDENIED,
             "%s is a run; choose another --model-dir, in which each fine-tuning gets a directory",
             args->model_dir);
-    et_outputs_read_settings(&outputs, f->experiment.kind, f->experiment.task);
+    et_outputs_read_settings(&outputs, f->experiment->kind, f->experiment->task);
     if (!status)
         status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
@@ -116,7 +116,7 @@ static int64_t last_step(const finetuning *f)
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
 static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
-    double timeout = f->experiment.trainer.continuous_eval_timeout;
+    double timeout = f->experiment->trainer.continuous_eval_timeout;
     *over = et_clock_monotonic() - f->since >= timeout;
     int status = et_together_decide(f->comm, ET_OK, over, error);
     if (status || !*over) {
@@ -188,7 +188,7 @@ static int train_tuned(void *self, et_error *error)
         return et_alloc_failed(error, 0, "settings");
     source->text = source->string = u->source;
     int status;
-    if ((status = et_experiment_begin(&e, f->call->program, f->experiment.name, arena, error)) ||
+    if ((status = et_experiment_begin(&e, f->call->program, f->experiment->name, arena, error)) ||
         (status = et_experiment_read_file(&e, settings.text, arena, error)))
         return status;
     e.source = ET_SETTINGS_SET;
@@ -244,7 +244,7 @@ static int keep_values(finetuning *f, int64_t step, const et_value *values, et_a
         copy[length - 1] = 0;
     const char *base = copy ? et_path_base(copy) : NULL;
     const char *prefix =
-        base ? et_arena_printf(arena, "%s_%s", base, f->experiment.kind->name) : NULL;
+        base ? et_arena_printf(arena, "%s_%s", base, f->experiment->kind->name) : NULL;
     et_value *flat = et_value_dict(arena);
     if (prefix && flat)
         flatten(flat, values, prefix);
@@ -355,8 +355,8 @@ static int open_directory(finetuning *f, et_error *error)
     const char *run = f->args->model_dir;
     int status;
     if ((status = et_evaluation_log_open(&f->log, et_path_print("%s/eval", run).text, error)) ||
-        (status = et_experiment_write(&f->experiment,
-                                      et_path_print("%s/" ET_RUN_SETTINGS, run).text, error)))
+        (status = et_experiment_write(f->experiment, et_path_print("%s/" ET_RUN_SETTINGS, run).text,
+                                      error)))
         return status;
     /* What is done may have been killed before its checkpoints were removed. */
     return f->log.last < 0
@@ -364,36 +364,33 @@ static int open_directory(finetuning *f, et_error *error)
                : et_run_files_remove_checkpoints(directory_of(f, f->log.last).text, error);
 }
 
-int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
+int et_finetune(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                et_error *error)
 {
     et_assert(args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL);
-    et_arena *arena = et_arena_new();
-    if (!arena)
-        return et_alloc_failed(error, 0, "fine-tuning");
     finetuning f = { .call = call,
                      .args = args,
-                     .arena = arena,
+                     .arena = settings->arena,
+                     .experiment = &settings->experiment,
                      .log = ET_EVALUATION_LOG_INIT,
                      .since = et_clock_monotonic(),
                      .asked_at = -2 };
-    et_initial none;
-    int status = et_train_configure(&f.experiment, &none, args, call->program, arena, error);
-    et_initial_close(&none);
+    int status = et_train_configure(settings, args, call->program, error);
+    et_initial_close(&settings->initial);
     if (!status)
-        status = et_ranks_open(&f.comm, &f.experiment.runtime, error);
+        status = et_ranks_open(&f.comm, &f.experiment->runtime, error);
     if (!status)
         status = check(&f, error);
     wait_quietly(&f);
     if (!status)
         status = wait_for_first(&f, error);
     if (!status) {
-        et_experiment_resolve_precision(&f.experiment);
+        et_experiment_resolve_precision(f.experiment);
         status = is_first(&f) ? open_directory(&f, error) : ET_OK;
         status = et_together_give(f.comm, status, &f.log.last, sizeof f.log.last, error);
     }
     if (!status)
         status = finetune_all(&f, error);
     int closed = et_evaluation_log_close(&f.log, status ? NULL : error);
-    et_arena_free(arena);
     return et_ranks_leave(f.comm, call->program, status ? status : closed, error);
 }

@@ -174,35 +174,26 @@ static int open_master(et_training_cluster *self, et_trainer **out, et_task_trai
 }
 
 /* The training of a command line. cluster: of its master; NULL: none. */
-static int train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
-                 et_error *error)
+static int train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                 et_training_cluster *cluster, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment;
-    et_initial initial;
     et_train_job job = et_train_job_of(call, args);
-    job.training.experiment = &experiment;
-    job.training.arena = &arena;
-    job.training.initial = &initial;
+    job.training.experiment = &settings->experiment;
+    job.training.arena = settings->arena;
+    job.training.initial = &settings->initial;
     job.training.cluster = cluster;
     signal(SIGPIPE, SIG_IGN); /* warnings that nobody reads never stop the work */
     /* Settings first: a misspelt one is reported before any file is made. */
-    int status = et_train_configure(&experiment, &initial, args, call->program, &arena, error);
-    if (status) {
-        status = et_ranks_leave(NULL, call->program, status, error);
-    } else {
-        status = et_train_run(&job, error);
-        et_initial_close(&initial);
-    }
-    et_arena_release(&arena);
-    return status;
+    const int status = et_train_configure(settings, args, call->program, error);
+    return status ? et_ranks_leave(NULL, call->program, status, error) : et_train_run(&job, error);
 }
 
-static int be_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
+static int be_task(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                   et_roles *roles, et_error *error)
 {
     master m = { .cluster = { master_batches, open_master, et_cluster_trainer_close },
                  .roles = roles };
-    return et_job_config_master(roles->config) ? train(call, args, &m.cluster, error)
+    return et_job_config_master(roles->config) ? train(call, args, settings, &m.cluster, error)
                                                : serve_or_work(call, args, roles, error);
 }
 
@@ -210,6 +201,7 @@ static int be_task(const et_call *call, const et_train_args *args, et_roles *rol
 typedef struct local {
     const et_call *call;
     const et_train_args *args;
+    et_train_settings *settings;
 } local;
 
 static int be_local(void *self, et_roles *task, et_error *error)
@@ -217,10 +209,11 @@ static int be_local(void *self, et_roles *task, et_error *error)
     const local *l = self;
     if (task->threads)
         et_device_use_threads(task->threads);
-    return be_task(l->call, l->args, task, error);
+    return be_task(l->call, l->args, l->settings, task, error);
 }
 
-int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
+int et_roles_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                   et_error *error)
 {
     et_assert(args->mode != ET_MODE_EVAL && args->mode != ET_MODE_CONTINUOUS_EVAL);
     et_roles roles = { 0 };
@@ -229,7 +222,7 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
         return status;
     const bool cluster = et_job_config_distributed(roles.config);
     const bool by_roles = cluster || args->distributed;
-    local self = { call, args };
+    local self = { call, args, settings };
     const et_local_cluster setup = {
         .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
     };
@@ -251,9 +244,9 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
     else if (args->distributed)
         status = et_local_cluster_run(&setup, error);
     else if (!cluster)
-        status = train(call, args, NULL, error);
+        status = train(call, args, settings, NULL, error);
     else if (!(status = et_job_keys_read(&roles.keys, roles.config, args->keys, "--keys", error)))
-        status = be_task(call, args, &roles, error);
+        status = be_task(call, args, settings, &roles, error);
     et_job_config_free(roles.config);
     return status;
 }

@@ -810,7 +810,8 @@ static int begin(series *s, et_error *error)
     return train_all(s, error);
 }
 
-int et_series_train(const et_call *call, const et_train_args *args, bool *wanted, et_error *error)
+int et_series_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                    bool *wanted, et_error *error)
 {
     series s = { .call = call,
                  .args = args,
@@ -818,10 +819,9 @@ int et_series_train(const et_call *call, const et_train_args *args, bool *wanted
                  .arena = ET_ARENA_INIT,
                  .directory = ET_MODEL_DIR_INIT,
                  .begun = 1 };
-    et_initial initial;
     if (!(args->init && et_experiment_find_foreign(call->program, args->init)) &&
-        !et_train_assemble(&s.experiment, &initial, args, call->program, &s.arena, NULL)) {
-        et_initial_close(&initial);
+        !et_train_assemble(settings, args, call->program, NULL)) {
+        s.experiment = settings->experiment;
         s.class = et_series_of(&s.experiment);
     }
     *wanted = s.class != NULL;

@@ -124,30 +124,42 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
                    program->name);
 }
 
-int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                      const et_program *program, et_arena *arena, et_error *error)
+static int assemble(et_train_settings *settings, const et_train_args *args,
+                    const et_program *program, et_error *error)
 {
+    et_experiment *experiment = &settings->experiment;
+    et_initial *initial = &settings->initial;
+    et_arena *arena = settings->arena;
     /* Weights of a run that goes on are its own: what it began with may be gone. */
     bool gone =
         args->init && !et_file_exists(args->init) && et_model_dir_has_weights(args->model_dir);
     *initial = (et_initial){ .from = gone ? NULL : args->init, .option = "--init" };
-    int status = et_initial_find(initial, program, arena, error);
-    if (!status)
-        status = begin(experiment, initial, args, program, arena, error);
-    if (!status)
-        status = et_initial_apply(initial, experiment, arena, error);
-    for (size_t i = 0; i < args->config.count && !status; i++)
-        status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
-    if (!status)
-        status = et_option_settings_apply(&args->settings, experiment, arena, error);
+    int status;
+    if ((status = et_initial_find(initial, program, arena, error)) ||
+        (status = begin(experiment, initial, args, program, arena, error)) ||
+        (status = et_initial_apply(initial, experiment, arena, error)))
+        return status;
+    for (size_t i = 0; i < args->config.count; i++)
+        if ((status = et_experiment_read_file(experiment, args->config.items[i], arena, error)))
+            return status;
+    if ((status = et_option_settings_apply(&args->settings, experiment, arena, error)))
+        return status;
     experiment->source = ET_SETTINGS_SET;
-    for (size_t i = 0; i < args->set.count && !status; i++)
-        status = et_experiment_set(experiment, args->set.items[i], arena, error);
-    if (!status)
-        status = et_initial_inherit(initial, experiment, arena, error);
-    if (status)
-        et_initial_close(initial);
-    return status;
+    for (size_t i = 0; i < args->set.count; i++)
+        if ((status = et_experiment_set(experiment, args->set.items[i], arena, error)))
+            return status;
+    return et_initial_inherit(initial, experiment, arena, error);
+}
+
+int et_train_assemble(et_train_settings *settings, const et_train_args *args,
+                      const et_program *program, et_error *error)
+{
+    if (!settings->assembled)
+        settings->failure.status = assemble(settings, args, program, &settings->failure);
+    settings->assembled = true;
+    if (settings->failure.status && error)
+        *error = settings->failure;
+    return settings->failure.status;
 }
 
 int et_train_settle(et_experiment *experiment, et_error *error)
@@ -167,14 +179,9 @@ int et_train_settle(et_experiment *experiment, et_error *error)
     return status;
 }
 
-int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                       const et_program *program, et_arena *arena, et_error *error)
+int et_train_configure(et_train_settings *settings, const et_train_args *args,
+                       const et_program *program, et_error *error)
 {
-    int status = et_train_assemble(experiment, initial, args, program, arena, error);
-    if (status)
-        return status;
-    status = et_train_settle(experiment, error);
-    if (status)
-        et_initial_close(initial);
-    return status;
+    const int status = et_train_assemble(settings, args, program, error);
+    return status ? status : et_train_settle(&settings->experiment, error);
 }

@@ -1,7 +1,9 @@
 /* The command line of `train`, and the settings from it.
  *
  *     et_train_args *args = call->options;
- *     et_train_configure(&experiment, &initial, args, call->program, &arena, &error);
+ *     et_train_settings settings = { .arena = &arena };
+ *     et_train_configure(&settings, args, call->program, &error);
+ *     et_initial_close(&settings.initial);
  */
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
@@ -48,14 +50,23 @@ typedef struct et_train_args {
 
 extern const et_usage et_usage_train;
 
-/* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
- * come to; close it with et_initial_close, which does nothing after a failure. */
-int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                      const et_program *program, et_arena *arena, et_error *error);
+/* The settings of a command line. They are assembled by the first who asks for them, and a failure
+ * is kept: the others get the same settings or the same failure. */
+typedef struct et_train_settings {
+    et_arena *arena; /* of their texts; borrowed */
+    et_experiment experiment;
+    et_initial initial; /* the source of --init; to be closed, also after a failure */
+    bool assembled;
+    et_error failure; /* of the assembly; status 0: none */
+} et_train_settings;
+
+/* Experiment, files, single settings; nothing written. Later ones win. */
+int et_train_assemble(et_train_settings *settings, const et_train_args *args,
+                      const et_program *program, et_error *error);
 /* Checks all settings together, because one may depend on another, and locks them. */
 int et_train_settle(et_experiment *experiment, et_error *error);
 /* Both. */
-int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                       const et_program *program, et_arena *arena, et_error *error);
+int et_train_configure(et_train_settings *settings, const et_train_args *args,
+                       const et_program *program, et_error *error);
 
 #endif

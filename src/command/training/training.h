@@ -44,7 +44,8 @@ int et_train_run(et_train_job *job, et_error *error);
 /* The training of a command line, by the roles of a cluster (roles.c): TF_CONFIG decides the role
  * of this process; --distributed starts all roles on this machine. Without both one process or
  * ranks train. */
-int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
+int et_roles_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                   et_error *error);
 
 /* `train` where the settings ask for several trainings (systems/modelgarden/series.h): folds, or an
  * experiment that tries several others. *wanted: whether they do; if not, nothing is done. It is
@@ -54,7 +55,8 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
  * are done has a line in RUN/members.jsonl: a killed command resumes with the next one, and so does
  * the same command after Ctrl-C. With several candidates, --time-limit is the time of all of them:
  * those that do not fit are left out, and that is in the file as well. */
-int et_series_train(const et_call *call, const et_train_args *args, bool *wanted, et_error *error);
+int et_series_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                    bool *wanted, et_error *error);
 
 /* Sends SIGALRM to the process at a monotonic time, or at once if this time has passed; ends 0:
  * never. Ends with the next training of the process. */
@@ -78,6 +80,7 @@ int et_dry_run_tell_complete(bool json, et_error *error);
  * Garden's, it deletes nothing in MODEL_DIR except the checkpoints of finished finetune-N, without
  * their best; logs stay. Waiting ends after trainer.continuous_eval_timeout, with ET_ENOTFOUND if
  * the last step is known. */
-int et_finetune(const et_call *call, const et_train_args *args, et_error *error);
+int et_finetune(const et_call *call, const et_train_args *args, et_train_settings *settings,
+                et_error *error);
 
 #endif
