@@ -608,6 +608,15 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
     return ET_OK;
 }
 
+int et_batches_take(et_source **out, et_samples *samples, const et_batches_options *options,
+                    et_error *error)
+{
+    const int status = et_batches_open(out, samples, options, error);
+    if (status)
+        et_samples_close(samples);
+    return status;
+}
+
 /* ---- with buckets ---- */
 
 int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale)

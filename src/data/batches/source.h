@@ -35,6 +35,10 @@ uint64_t et_content_joined(uint64_t before, uint64_t content);
 /* Compares the position's "fingerprint" with the source's; ET_EDATA: it is another source's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
+/* et_batches_open, but samples are closed on failure. */
+int et_batches_take(et_source **out, et_samples *samples, const et_batches_options *options,
+                    et_error *error);
+
 /* As et_source_begin without moving the source; until et_source_end. */
 int et_source_claim(et_source *source, const char *reader, et_error *error);
 

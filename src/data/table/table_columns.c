@@ -306,18 +306,14 @@ int et_table_columns_read(et_source **out, const et_table_columns *source,
     const et_read_options *o = options ? options : &usual;
     et_samples *samples = NULL;
     et_source *batches = NULL, *outer = NULL;
-    int status = et_table_columns_samples(&samples, source, options, error);
-    if (status)
-        return status;
     const et_batches_options how = { .seed = o->seed,
                                      .shuffle = o->shuffle,
                                      .repeat = o->epochs != 1,
                                      .capacity = { o->batch ? o->batch : BATCH_USUAL } };
-    status = et_batches_open(&batches, samples, &how, error);
-    if (status) {
-        et_samples_close(samples);
+    int status;
+    if ((status = et_table_columns_samples(&samples, source, options, error)) ||
+        (status = et_batches_take(&batches, samples, &how, error)))
         return status;
-    }
     if (o->epochs > 1)
         status = around(&batches, passes_open(&outer, batches, o->epochs, error), &outer);
     if (!status && o->threads > 1)

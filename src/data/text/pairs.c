@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "data/batches/source.h"
 #include "engine/nn/transformer.h"
 
 #define AHEAD 8
@@ -285,11 +286,6 @@ int et_pair_batches_open(et_source **out, const et_encoded *encoded,
                          const et_batches_options *options, et_error *error)
 {
     et_samples *samples = NULL;
-    int status = et_truncated_pairs_open(&samples, encoded, 0, error);
-    if (status)
-        return status;
-    status = et_batches_open(out, samples, options, error);
-    if (status)
-        et_samples_close(samples);
-    return status;
+    const int status = et_truncated_pairs_open(&samples, encoded, 0, error);
+    return status ? status : et_batches_take(out, samples, options, error);
 }

@@ -506,13 +506,8 @@ static int open_samples(et_model *m, const void *x, const void *y, int64_t count
     const et_array arrays[] = { { ET_MODEL_X, fx->dtype, x, fx->item },
                                 { ET_MODEL_Y, fy->dtype, y, fy->item } };
     et_samples *samples;
-    int status = et_arrays_open(&samples, arrays, 2, count, error);
-    if (status)
-        return status;
-    status = et_batches_open(out, samples, options, error);
-    if (status)
-        et_samples_close(samples);
-    return status;
+    const int status = et_arrays_open(&samples, arrays, 2, count, error);
+    return status ? status : et_batches_take(out, samples, options, error);
 }
 
 /* Bytes of a sample's field. */
