@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "train/checkpoint/identity.h"
 #include "train/toy_run.h"
 #include "train/train.h"
 #include <etude/metrics.h>
@@ -205,6 +206,32 @@ static int a_task(const char *directory, et_error *error)
     return status;
 }
 
+static toy saved;
+
+/* Averages are loaded, and an identity is found, or there is an error: never what would be there
+ * without them. */
+static int averages_and_identity(const char *directory, et_error *error)
+{
+    et_params *params = NULL;
+    et_arena arena = ET_ARENA_INIT;
+    et_identity identity;
+    char *path = NULL;
+    int index;
+    int status;
+    if (!(status = et_checkpoint_newest(&path, directory, error)) &&
+        !(status = et_params_new(&params, error)) &&
+        !(status = et_params_declare(params, "w", et_shape_2(TOY_ROWS, TOY_COLUMNS), (et_init){ 0 },
+                                     &index, error)) &&
+        !(status = et_checkpoint_load_weights(params, path, true, NULL, error)))
+        assert_memory_equal(et_params_values(params), saved.average, TOY_SIZE * sizeof(float));
+    if (!status && !(status = et_identity_of_newest(&identity, directory, &arena, error)))
+        assert_non_null(identity.values);
+    et_free(path);
+    et_params_free(params);
+    et_arena_release(&arena);
+    return status;
+}
+
 static void check(const char *directory, int (*work)(const char *directory, et_error *error))
 {
     et_allocator_set(&failing);
@@ -246,11 +273,31 @@ static void test_out_of_memory__evaluation(void **state)
     check(*state, a_task);
 }
 
+static void test_out_of_memory__averages_and_identity(void **state)
+{
+    const char *directory = in(state, "averaged");
+    et_arena arena = ET_ARENA_INIT;
+    et_value *identity = et_value_dict(&arena);
+    et_checkpoints *checkpoints;
+    et_value_set_int(identity, "text", 7);
+    saved = toy_new(5);
+    toy_attach(&saved);
+    assert_ok(et_state_add_identity(saved.state, identity, error));
+    assert_ok(et_checkpoints_open(&checkpoints, directory, saved.state,
+                                  &(et_checkpoint_options){ 0 }, error));
+    assert_ok(et_checkpoints_save(checkpoints, 5, error));
+    assert_ok(et_checkpoints_close(checkpoints, error));
+    check(directory, averages_and_identity);
+    toy_free(&saved);
+    et_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory__parameters_and_state),
         cmocka_unit_test(test_out_of_memory__checkpoints),
+        cmocka_unit_test(test_out_of_memory__averages_and_identity),
         cmocka_unit_test(test_out_of_memory__run),
         cmocka_unit_test(test_out_of_memory__evaluation),
     };

@@ -165,7 +165,7 @@ static bool identity_of(et_identity *out, const char *from, et_arena *arena)
         return false;
     const char *copy = et_arena_strdup(arena, path);
     et_free(path);
-    return copy && et_identity_of_file(out, copy, arena);
+    return copy && !et_identity_of_file(out, copy, arena, NULL) && out->checkpoint;
 }
 
 /* Where the weights of a new run come from, and what else came with them. Weights say by number

@@ -177,7 +177,9 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
         found[i] = own ? find_named(file, own, choice.averages, arena) : NULL;
         if (!found[i])
             found[i] = find_named(file, name, choice.averages, arena);
-        status = check_weight(file, found[i], name, et_params_shape(params, i), path, error);
+        status = arena->failed
+                     ? et_alloc_failed(error, strlen(name), "a name")
+                     : check_weight(file, found[i], name, et_params_shape(params, i), path, error);
     }
     return status;
 }

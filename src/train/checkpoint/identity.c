@@ -133,17 +133,19 @@ const char *et_identity_other_file(const et_value *a, const et_value *b)
     return NULL;
 }
 
-bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena)
+int et_identity_of_file(et_identity *out, const char *path, et_arena *arena, et_error *error)
 {
     et_safetensors *file;
-    if (et_safetensors_open(&file, path, NULL))
-        return false;
-    const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
-    bool sound = text && !et_identity_parse(&out->values, text, path, arena, NULL);
-    et_safetensors_close(file);
-    if (sound)
-        out->checkpoint = path;
-    return sound;
+    et_error why = ET_ERROR_INIT;
+    *out = (et_identity){ NULL, NULL };
+    int status = et_safetensors_open(&file, path, &why);
+    if (!status) {
+        const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
+        if (text && !(status = et_identity_parse(&out->values, text, path, arena, &why)))
+            out->checkpoint = path;
+        et_safetensors_close(file);
+    }
+    return status == ET_ENOMEM ? et_fail(error, status, "%s", why.text) : ET_OK;
 }
 
 /* From the files' names: the restore reads the manifest and reports its errors. */
@@ -158,10 +160,8 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
     for (size_t i = manifest.count; i-- && !status && !out->checkpoint;) {
         const char *path =
             et_arena_printf(arena, "%s/%s", directory.text, manifest.entries[i].file);
-        if (path)
-            et_identity_of_file(out, path, arena);
-        else
-            status = et_alloc_failed(error, strlen(directory.text), "a path");
+        status = path ? et_identity_of_file(out, path, arena, error)
+                      : et_alloc_failed(error, strlen(directory.text), "a path");
     }
     et_manifest_release(&manifest);
     return status;

@@ -45,9 +45,9 @@ int et_identity_compare(const et_identity *a, const et_identity *b, et_error *er
 /* The key of a file that differs between both identities; NULL: none. */
 const char *et_identity_other_file(const et_value *a, const et_value *b);
 
-/* The identity of one file. false: none, or its head cannot be read; a restore then reports it.
- * path and all results live as long as the arena. */
-bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena);
+/* The identity of one file; its checkpoint is NULL if there is none, or if the head of the file
+ * cannot be read; a restore then reports it. path and all results live as long as the arena. */
+int et_identity_of_file(et_identity *out, const char *path, et_arena *arena, et_error *error);
 
 /* The identity of a run's newest checkpoint with a readable head; tensors are not read. All lives
  * in arena. No checkpoint is no error. */

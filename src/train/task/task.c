@@ -242,7 +242,9 @@ bool et_task_defines_metrics(et_task *task, et_scope *scope)
     int status = et_metrics_new(&metrics, &error);
     if (!status)
         status = et_task_build_metrics(task, et_scope_training(scope), metrics, &error);
-    if (status)
+    if (status == ET_ENOMEM)
+        et_graph_out_of_memory(et_scope_graph(scope));
+    else if (status)
         et_graph_poison(et_scope_graph(scope), "build_metrics: %s", error.text);
     const bool some = !status && et_metrics_count(metrics) > 0;
     et_metrics_free(metrics);

@@ -188,9 +188,7 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
     bool found;
     int status = was ? et_checkpoint_find_weights(&path, task->options.init_checkpoint, error)
                      : et_alloc_failed(error, width * sizeof *was, "means of targets");
-    if (!status && !et_identity_of_file(&identity, path, &arena))
-        identity.values = NULL;
-    if (!status)
+    if (!status && !(status = et_identity_of_file(&identity, path, &arena, error)))
         status = et_target_unit_read(was, (int64_t)width, &found, identity.values, error);
     for (size_t k = 0; !status && k < width; k++) {
         const et_target_unit is = et_encoder_unit(task->encoder, (int64_t)k);

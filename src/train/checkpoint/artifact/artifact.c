@@ -578,11 +578,8 @@ int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena
     }
     const char *path =
         et_arena_printf(arena, artifact->file ? "%s" : "%s/" ET_ARTIFACT_WEIGHTS, artifact->name);
-    if (!path)
-        return et_alloc_failed(error, strlen(artifact->name), "a path");
-    if (!et_identity_of_file(out, path, arena))
-        *out = (et_identity){ NULL, NULL };
-    return ET_OK;
+    return path ? et_identity_of_file(out, path, arena, error)
+                : et_alloc_failed(error, strlen(artifact->name), "a path");
 }
 
 /* ---- weights ---- */
