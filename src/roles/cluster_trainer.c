@@ -539,30 +539,29 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
 {
     static const et_async_options usual = { .max_staleness = 0 };
     const et_async_options *o = given ? given : &usual;
-    int status = ET_OK;
     if (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX)
-        status = et_fail(error, ET_EUSAGE,
-                         "et_async_options: gradients_per_update %lld: give 1 to %d, or 0 for the "
-                         "number of workers",
-                         (long long)o->gradients_per_update, ET_CLUSTER_GRADIENTS_MAX);
-    if (!status && o->staleness_wait != -1 && !(o->staleness_wait >= 0 && o->staleness_wait <= 1e6))
-        status = et_fail(
+        return et_fail(error, ET_EUSAGE,
+                       "et_async_options: gradients_per_update %lld: give 1 to %d, or 0 for the "
+                       "number of workers",
+                       (long long)o->gradients_per_update, ET_CLUSTER_GRADIENTS_MAX);
+    if (o->staleness_wait != -1 && !(o->staleness_wait >= 0 && o->staleness_wait <= 1e6))
+        return et_fail(
             error, ET_EUSAGE,
             "et_async_options: staleness_wait %g: give 0 to 1000000 batch times, or -1 for none",
             o->staleness_wait);
-    if (!status && (o->max_staleness < -1 || !(o->peer_timeout >= 0) || o->steps < 0))
-        status = et_fail(error, ET_EUSAGE,
-                         "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "
-                         "may be negative, except max_staleness -1",
-                         (long long)o->max_staleness, o->peer_timeout, (long long)o->steps);
-    if (!status && t->cluster.coordinator)
-        status = et_fail(error, ET_EUSAGE, "the trainer already has a server");
-    if (status || !server)
-        return status;
+    if (o->max_staleness < -1 || !(o->peer_timeout >= 0) || o->steps < 0)
+        return et_fail(error, ET_EUSAGE,
+                       "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "
+                       "may be negative, except max_staleness -1",
+                       (long long)o->max_staleness, o->peer_timeout, (long long)o->steps);
+    if (t->cluster.coordinator)
+        return et_fail(error, ET_EUSAGE, "the trainer already has a server");
+    if (!server)
+        return ET_OK;
     et_cluster_options options = options_of(t, server, o);
-    status = et_cluster_check(t, &options, error);
+    const int status = et_cluster_check(t, &options, error);
     et_coordinator *c = status ? NULL : et_alloc_zero(1, sizeof *c);
-    if (status || !c)
+    if (!c)
         return status ? status : et_alloc_failed(error, sizeof *c, "a coordinator");
     *c = (et_coordinator){
         .trainer = t, .server = server, .options = options, .steps = o->steps ? o->steps : FOREVER

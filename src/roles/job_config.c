@@ -179,8 +179,7 @@ static int read_task(et_job_config *config, const et_value *task, const char *na
     if (!type || type->kind != ET_VALUE_STRING)
         return et_fail(error, ET_ECONFIG, "%s: task.type must be \"master\", \"ps\" or \"worker\"",
                        name);
-    status = find_role(&config->task.role, type->string, "task.type", name, error);
-    if (status)
+    if ((status = find_role(&config->task.role, type->string, "task.type", name, error)))
         return status;
     config->task.type = et_job_role_names[config->task.role];
     return read_index(config, et_value_get(task, "index"), name, error);

@@ -388,8 +388,7 @@ static int start_listening(et_wire *wire, const et_wire_setup *setup, et_error *
         return status;
     allow_descriptors();
     snprintf(wire->bound, sizeof wire->bound, "%s", setup->bind);
-    status = receive_sessions(wire, setup, error);
-    if (status)
+    if ((status = receive_sessions(wire, setup, error)))
         return status;
     int in = queue_of(setup->asked), out = queue_of(setup->largest);
     wire->router = et_zmq.socket(wire->context, ZMQ_ROUTER);
@@ -398,8 +397,7 @@ static int start_listening(et_wire *wire, const et_wire_setup *setup, et_error *
         !set_option(wire->router, ZMQ_BACKLOG, BACKLOG) ||
         et_zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5))
         return fail(error, "ZeroMQ");
-    status = start_guard(wire, error);
-    if (status)
+    if ((status = start_guard(wire, error)))
         return status;
     /* ZeroMQ closes its listening descriptor, so it gets its own. */
     int fd = setup->bind_fd > 0 ? fcntl(setup->bind_fd, F_DUPFD_CLOEXEC, 3) : 0;

@@ -453,29 +453,26 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     const char *metric = et_trainer_own_metric(trainer);
     const et_task_kind *kind = experiment->kind;
     const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
+    et_trainer_options checked = *trainer;
+    if (experiment->unknown_rule && checked.optimizer_config.optimizer.type == ET_OPTIMIZER_NONE)
+        checked.optimizer_config.optimizer.type = ET_OPTIMIZER_ADAMW; /* only training needs it */
     int status = et_fields_given_check(&experiment->given, experiment->table, experiment, error);
     for (const et_restriction *row = kind->restrictions; row && row->text && !status; row++)
         if (!row->experiment || !strcmp(row->experiment, experiment->name))
             status = et_settings_check(&settings, (const char *const[]){ row->text, NULL }, error);
-    if (!status)
-        status = check_alone(experiment, error);
-    if (!status && kind->check)
-        status = kind->check(experiment->task, error);
-    et_trainer_options checked = *trainer;
-    if (experiment->unknown_rule && checked.optimizer_config.optimizer.type == ET_OPTIMIZER_NONE)
-        checked.optimizer_config.optimizer.type = ET_OPTIMIZER_ADAMW; /* only training needs it */
-    if (!status)
-        status = et_trainer_check(&checked, error);
-    if (!status)
-        status = et_runtime_check(&experiment->runtime, error);
-    if (!status && metric && kind->check_metric)
-        status = kind->check_metric(experiment->task, metric, error);
-    if (!status && metric && !trainer->validation_interval)
-        status = et_fail(error, ET_ECONFIG,
+    if (status || (status = check_alone(experiment, error)) ||
+        (kind->check && (status = kind->check(experiment->task, error))) ||
+        (status = et_trainer_check(&checked, error)) ||
+        (status = et_runtime_check(&experiment->runtime, error)) ||
+        (metric && kind->check_metric &&
+         (status = kind->check_metric(experiment->task, metric, error))))
+        return status;
+    return !metric || trainer->validation_interval
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
                          "trainer.best_checkpoint_eval_metric: %s needs validation, but "
                          "trainer.validation_interval is 0; set an interval",
                          metric);
-    return status;
 }
 
 /* ---- the run's own settings ---- */

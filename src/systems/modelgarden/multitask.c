@@ -143,15 +143,14 @@ static const et_part_class epochs_part = { "epochs of tasks", save_counts, resto
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_multitask *m = of(trainer);
-    int status = et_state_add_params(state, m->params, error);
-    if (!status)
-        status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error);
-    if (!status)
-        status = et_state_add(state, "multitask", &steps_part, &m->steps, error);
-    if (!status)
-        status = et_state_add_optional(state, "multitask_epochs", &epochs_part, &m->epochs, error);
-    if (!status)
-        status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
+    int status;
+    if ((status = et_state_add_params(state, m->params, error)) ||
+        (status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error)) ||
+        (status = et_state_add(state, "multitask", &steps_part, &m->steps, error)) ||
+        (status =
+             et_state_add_optional(state, "multitask_epochs", &epochs_part, &m->epochs, error)) ||
+        (status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error)))
+        return status;
     for (int i = 0; !status && i < m->count; i++)
         status = et_task_trainer_attach(m->parts[i].trainer, state, et_multitask_name(m, i), true,
                                         error);
@@ -258,16 +257,14 @@ static int joint_step(et_multitask *m, et_error *error)
     if (status)
         return status;
     const et_loss_bound bound = { m->options.loss_upper_bound, m->options.recovery_begin_steps };
-    status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
-    if (status)
-        return status;
     const et_reduced sum = { .gradient = m->gradient, .divisor = 1 };
-    status = et_update_apply(et_multitask_optimizer(m), &sum, 1, &m->update, error);
-    if (status)
+    const int64_t number = m->trainer.step + 1;
+    if ((status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, number, error)) ||
+        (status = et_update_apply(et_multitask_optimizer(m), &sum, 1, &m->update, error)))
         return status;
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
-                       (long long)m->trainer.step + 1);
+                       (long long)number);
     for (int i = 0; !status && i < m->count; i++) {
         status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
         if (!status)
@@ -576,19 +573,17 @@ static int open_rest(et_multitask *m, et_error *error)
     const et_optimization_options *given = m->options.optimization;
     const bool trains = m->options.use != ET_EVALUATE_ONLY, joint = m->order == ET_MULTITASK_JOINT;
     int64_t batches;
-    int status = ET_OK;
+    int status;
     /* An epoch is of all tasks; the optimizer is the first task's. */
-    if (trains && given && et_optimization_counts_epochs(given)) {
-        status = et_multitask_batches(m, &batches, error);
-        if (!status)
-            status = et_task_trainer_count_epochs(m->parts[0].trainer, batches, error);
-    }
-    for (int i = 0; !status && i < m->count; i++)
-        status = et_task_trainer_finish(m->parts[i].trainer, i ? et_multitask_optimizer(m) : NULL,
-                                        error);
-    if (!status)
-        status = et_metrics_new(&m->metrics, error);
-    if (status || !trains)
+    if (trains && given && et_optimization_counts_epochs(given) &&
+        ((status = et_multitask_batches(m, &batches, error)) ||
+         (status = et_task_trainer_count_epochs(m->parts[0].trainer, batches, error))))
+        return status;
+    for (int i = 0; i < m->count; i++)
+        if ((status = et_task_trainer_finish(m->parts[i].trainer,
+                                             i ? et_multitask_optimizer(m) : NULL, error)))
+            return status;
+    if ((status = et_metrics_new(&m->metrics, error)) || !trains)
         return status;
     /* A step changes no parameter, nor its slots, that only other tasks use. A task with its own
      * step chooses by itself. */

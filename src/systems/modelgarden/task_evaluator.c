@@ -94,27 +94,29 @@ int et_validation_open(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
     et_pass_options options = { .bfloat16 = t->options.bfloat16, .name = "validation loss" };
-    int status = ET_OK;
+    int status;
     v->source = t->given.validation_dataset;
-    if (!v->source)
-        status = open_sets(t, error);
-    if (!status && !v->source && t->task->class->data)
-        status = et_task_build_inputs(t->task, NULL, NULL, &v->source, error);
-    if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
-        status = et_fail(error, ET_ECONFIG, "%s has no validation data; name data in its settings",
-                         et_task_name(t->task));
-    if (status || !v->source)
+    if (!v->source && (status = open_sets(t, error)))
         return status;
+    if (!v->source && t->task->class->data &&
+        (status = et_task_build_inputs(t->task, NULL, NULL, &v->source, error)))
+        return status;
+    if (!v->source)
+        return t->options.use == ET_EVALUATE_ONLY
+                   ? et_fail(error, ET_ECONFIG,
+                             "%s has no validation data; name data in its settings",
+                             et_task_name(t->task))
+                   : ET_OK;
     /* The fingerprint of all sets together; 0 if one is unknown. */
     uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
     for (int i = 0; i < v->sets; i++)
         print = et_content_joined(print, et_source_content(v->set[i].source));
     t->evaluator.data = print;
-    status =
-        et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
-    if (!status)
-        status = et_metrics_new(&v->own, error);
-    return status ? status : et_task_build_metrics(t->task, false, v->own, error);
+    if ((status = et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t,
+                               &options, error)) ||
+        (status = et_metrics_new(&v->own, error)))
+        return status;
+    return et_task_build_metrics(t->task, false, v->own, error);
 }
 
 void et_validation_release(et_validation *v)
@@ -167,14 +169,11 @@ static int prepare(et_task_trainer *t, et_error *error)
     v->index = et_alloc(measures + 1, sizeof *v->index);
     status = v->index ? et_metrics_new(&v->metrics, error)
                       : et_alloc_failed(error, measures * sizeof *v->index, "validation");
-    if (!status)
-        status =
-            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index, error);
-    if (!status)
-        status = et_metrics_new(&v->loss, error);
-    if (!status)
-        status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
-    if (!status)
+    if (!status &&
+        !(status = et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index,
+                                      error)) &&
+        !(status = et_metrics_new(&v->loss, error)) &&
+        !(status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error)))
         status = et_task_check_metrics(t->task, v->own, v->metrics, error);
     v->internals = (et_task_internals){ NULL, v->metrics, v->index, false };
     v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .internals = &v->internals };
@@ -297,16 +296,15 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
     et_arena_release(&v->arena);
     v->results = NULL;
     v->stateless = false;
-    if (!status && v->sets && !(v->results = et_value_dict(&v->arena)))
-        status = et_alloc_failed(error, sizeof *v->results, "an evaluation");
-    if (!status)
-        status = begin_set(t, comm, 0, error);
     if (status)
+        return status;
+    if (v->sets && !(v->results = et_value_dict(&v->arena)))
+        return et_alloc_failed(error, sizeof *v->results, "an evaluation");
+    if ((status = begin_set(t, comm, 0, error)))
         return status;
     v->step = step;
     v->begun = true;
-    status = begin_metrics(t, error);
-    if (status)
+    if ((status = begin_metrics(t, error)))
         end(t, NULL, NULL, NULL);
     return status;
 }

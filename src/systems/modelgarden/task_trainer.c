@@ -41,38 +41,41 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
 
 /* ---- the trainer's methods ---- */
 
-/* "metrics", or "digits/metrics". */
-static int attach_part(et_state *state, const char *name, const char *key,
-                       const et_part_class *kind, void *self, et_error *error)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s%s%s", name ? name : "", name ? "/" : "", key);
-    return et_state_add(state, full, kind, self, error);
-}
-
+/* Parts are called "metrics", or "digits/metrics" of the task of this name. */
 int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, bool data,
                            et_error *error)
 {
-    const et_part_class *scale = t->overflow.overflow.class->part;
-    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics.window, error);
-    if (!status && et_metrics_count(t->metrics.own))
-        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->metrics.own, error);
-    if (!status && t->source && data)
-        status = attach_part(state, name, "data", &et_source_part, t->source, error);
-    if (!status && scale)
-        status = attach_part(state, name, "loss_scale", scale, &t->overflow, error);
-    if (!status && t->task->class->attach)
-        status = t->task->class->attach(t->task, state, error);
-    return status;
+    const struct {
+        const char *key;
+        const et_part_class *class; /* NULL: no such part */
+        void *self;
+    } parts[] = {
+        { "metrics", &et_metrics_state, t->metrics.window },
+        { "task_metrics", et_metrics_count(t->metrics.own) ? &et_metrics_state : NULL,
+          t->metrics.own },
+        { "data", t->source && data ? &et_source_part : NULL, t->source },
+        { "loss_scale", t->overflow.overflow.class->part, &t->overflow },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char full[256];
+        snprintf(full, sizeof full, "%s%s%s", name ? name : "", name ? "/" : "", parts[i].key);
+        const int status =
+            parts[i].class ? et_state_add(state, full, parts[i].class, parts[i].self, error)
+                           : ET_OK;
+        if (status)
+            return status;
+    }
+    return t->task->class->attach ? t->task->class->attach(t->task, state, error) : ET_OK;
 }
 
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
-    int status = et_state_add_params(state, t->params, error);
-    if (!status)
-        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    return status ? status : et_task_trainer_attach(t, state, NULL, true, error);
+    int status;
+    if ((status = et_state_add_params(state, t->params, error)) ||
+        (status = et_state_add_optimizer(state, "optimizer", t->optimizer, error)))
+        return status;
+    return et_task_trainer_attach(t, state, NULL, true, error);
 }
 
 /* Called only if there is nothing to restore: drawing values takes most of the time of a start. */
@@ -186,12 +189,9 @@ static int run_step(et_trainer *trainer, et_error *error)
     et_task_trainer_sane(t);
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
-    int status = et_task_trainer_check_idle(t, error);
-    if (!status)
-        status = et_task_trainer_begin_loop(t, error);
-    if (!status)
-        status = remake(t, error);
-    if (status)
+    int status;
+    if ((status = et_task_trainer_check_idle(t, error)) ||
+        (status = et_task_trainer_begin_loop(t, error)) || (status = remake(t, error)))
         return status;
     t->step.count = trainer->step;
     status = et_step_take(&t->step, error);
@@ -338,42 +338,40 @@ static int open_training(et_task_trainer *t, et_error *error)
                                 .recompute = t->options.recompute,
                                 .group = derived_group(t),
                                 .name = "loss and gradients" };
-    int status = derives_all(t) ? ET_OK : join_frozen(t, &options.frozen, error);
+    int status;
+    if (!derives_all(t) && (status = join_frozen(t, &options.frozen, error)))
+        return status;
     t->source = t->given.train_dataset;
-    if (!status && !t->source)
-        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
-                                      &t->source, error);
-    if (!status && !t->source)
-        status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
-    if (!status && t->privacy.wanted && t->privacy.options.per_example &&
-        t->source->layout.capacity[0] != 1)
-        status =
-            et_fail(error, ET_ECONFIG,
-                    "differential_privacy_config.per_example needs batches of one sample, but "
-                    "these have up to %lld: make batches of one, and accumulate that many batches "
-                    "per update (trainer.gradient_accumulation)",
-                    (long long)t->source->layout.capacity[0]);
-    return status ? status
-                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
-                                 &options, error);
+    if (!t->source && (status = et_task_build_inputs(t->task, &(et_data_config){ .training = true },
+                                                     NULL, &t->source, error)))
+        return status;
+    if (!t->source)
+        return et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
+    if (t->privacy.wanted && t->privacy.options.per_example && t->source->layout.capacity[0] != 1)
+        return et_fail(error, ET_ECONFIG,
+                       "differential_privacy_config.per_example needs batches of one sample, but "
+                       "these have up to %lld: make batches of one, and accumulate that many "
+                       "batches per update (trainer.gradient_accumulation)",
+                       (long long)t->source->layout.capacity[0]);
+    return et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t, &options,
+                        error);
 }
 
 /* The training loss of a task's own step is the mean of the losses that it logs, so the model's
  * loss is not added. */
 static int define_metrics(et_task_trainer *t, et_error *error)
 {
-    int status = et_metrics_new(&t->metrics.window, error);
-    if (!status)
-        status = et_metrics_new(&t->metrics.own, error);
-    if (!status)
-        status = et_metrics_new(&t->metrics.pending, error);
-    if (!status && t->source)
-        status = et_task_build_metrics(t->task, true, t->metrics.own, error);
-    if (!status && t->source)
-        status = et_task_build_metrics(t->task, true, t->metrics.pending, error);
-    t->metrics.has_own = !status && et_metrics_count(t->metrics.own) > 0;
-    if (status || !t->source || !t->task->class->train_step)
+    int status;
+    if ((status = et_metrics_new(&t->metrics.window, error)) ||
+        (status = et_metrics_new(&t->metrics.own, error)) ||
+        (status = et_metrics_new(&t->metrics.pending, error)) || !t->source)
         return status;
+    if ((status = et_task_build_metrics(t->task, true, t->metrics.own, error)) ||
+        (status = et_task_build_metrics(t->task, true, t->metrics.pending, error)))
+        return status;
+    t->metrics.has_own = et_metrics_count(t->metrics.own) > 0;
+    if (!t->task->class->train_step)
+        return ET_OK;
     t->logs = et_value_dict(&t->arena);
     return t->logs ? et_metrics_define(t->metrics.window, ET_LOGGED_TRAINING_LOSS, &et_metric_mean,
                                        error)
@@ -402,25 +400,25 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
     const et_optimization_options *given = t->options.optimization;
     int64_t batches = 1; /* a trainer that only evaluates has no learning rate */
     bool counts = given && et_optimization_counts_epochs(given);
-    int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
-    if (!status)
-        status = et_task_trainer_count_epochs(t, batches, error);
-    if (status)
+    int status;
+    if ((counts && t->source && (status = et_source_batches(t->source, &batches, error))) ||
+        (status = et_task_trainer_count_epochs(t, batches, error)))
         return status;
-    et_optimizer_request request = { .device = t->device,
-                                     .params = t->params,
-                                     .setup = t->options.optimizer,
-                                     .optimization = t->options.optimization,
-                                     .group = t->options.group,
-                                     .bfloat16 = t->options.bfloat16,
-                                     .loss_scale = t->options.loss_scale };
-    status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
-    if (!status && !t->optimizer)
-        status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives no optimizer",
-                         et_task_name(t->task));
-    if (!status && t->options.comm && t->options.comm->sharded_optimizer)
-        status = et_optimizer_shard(t->optimizer, t->options.comm, error);
-    return status;
+    const et_optimizer_request request = { .device = t->device,
+                                           .params = t->params,
+                                           .setup = t->options.optimizer,
+                                           .optimization = t->options.optimization,
+                                           .group = t->options.group,
+                                           .bfloat16 = t->options.bfloat16,
+                                           .loss_scale = t->options.loss_scale };
+    if ((status = et_task_create_optimizer(t->task, &request, &t->optimizer, error)))
+        return status;
+    if (!t->optimizer)
+        return et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives no optimizer",
+                       et_task_name(t->task));
+    return t->options.comm && t->options.comm->sharded_optimizer
+               ? et_optimizer_shard(t->optimizer, t->options.comm, error)
+               : ET_OK;
 }
 
 /* The task's own metrics count every batch of an update, not only the last one. */
@@ -629,15 +627,6 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
     return check_privacy(o, task, error);
 }
 
-static void choose_overflow(et_task_trainer *t)
-{
-    double scale = t->options.loss_scale;
-    if (scale < 0)
-        t->overflow = et_overflow_scaled(ET_OVERFLOW_SCALE, ET_OVERFLOW_EVERY);
-    else
-        t->overflow.overflow = scale > 0 ? et_overflow_fixed(scale) : et_overflow_fail();
-}
-
 /* Returns the given sources to the caller. */
 static void give_up(et_task_trainer *t)
 {
@@ -682,7 +671,11 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
         t->privacy.options = *o->dp_config;
     t->options.dp_config = NULL;
     t->evaluator.comm = et_validation_is_sharded(t) ? o->comm : NULL;
-    choose_overflow(t);
+    const double scale = t->options.loss_scale;
+    if (scale < 0)
+        t->overflow = et_overflow_scaled(ET_OVERFLOW_SCALE, ET_OVERFLOW_EVERY);
+    else
+        t->overflow.overflow = scale > 0 ? et_overflow_fixed(scale) : et_overflow_fail();
     status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
     if (!status && t->options.use != ET_TRAIN_ONLY)
         status = et_validation_open(t, error);

@@ -154,10 +154,11 @@ int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs,
     if (num_steps < 0)
         return et_fail(error, ET_EUSAGE, "%lld training steps: give at least 0",
                        (long long)num_steps);
-    int status = et_task_trainer_train_loop_begin(t, error);
-    if (!status)
-        status = train_loop(t, NULL, num_steps, error);
-    return status ? status : et_task_trainer_train_loop_end(t, logs, error);
+    int status;
+    if ((status = et_task_trainer_train_loop_begin(t, error)) ||
+        (status = train_loop(t, NULL, num_steps, error)))
+        return status;
+    return et_task_trainer_train_loop_end(t, logs, error);
 }
 
 /* Checks that batches of another layout can replace those of the trainer. */

@@ -180,16 +180,6 @@ static uint64_t checksum_of(const et_value *values)
     return both[0];
 }
 
-static void note_change(et_unchanged *u, const et_value *values, int64_t step)
-{
-    const uint64_t now = checksum_of(values);
-    u->first = u->count ? u->first : now;
-    u->from = u->count ? u->from : step;
-    u->to = step;
-    u->count++;
-    u->changed |= now != u->first;
-}
-
 /* A value equal to the best is an improvement if its tie is lower. */
 static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
 {
@@ -226,8 +216,15 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     double seconds = et_clock_monotonic() - start;
     c->evaluation_seconds = seconds;
     c->evaluated = status ? c->evaluated : step;
-    if (!status)
-        note_change(&c->unchanged, values, step);
+    if (!status) {
+        et_unchanged *u = &c->unchanged;
+        const uint64_t now = checksum_of(values);
+        u->first = u->count ? u->first : now;
+        u->from = u->count ? u->from : step;
+        u->to = step;
+        u->count++;
+        u->changed |= now != u->first;
+    }
     c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;
     if (!status)
         status = note_best(c, step, values, error);
@@ -518,10 +515,8 @@ static int open_parts(void *self, et_error *error)
     c->model_dir = directory ? et_strdup(directory) : NULL;
     if (directory && !c->model_dir)
         return et_alloc_failed(error, 0, "a controller");
-    int status = et_state_new(&c->state, error);
-    if (!status)
-        status = list_actions(c, error);
-    if (!status)
+    int status;
+    if (!(status = et_state_new(&c->state, error)) && !(status = list_actions(c, error)))
         status = attach(c, error);
     c->options.run.state = c->state;
     if (c->options.evaluator && !c->options.run.best_data)

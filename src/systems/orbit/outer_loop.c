@@ -89,18 +89,17 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
                                      int64_t eval_interval, et_value *logs, et_error *error)
 {
     static const char name[] = "et_controller_train_and_evaluate";
-    int status = need(c, et_controller_trains(c), "trainer", name, error);
-    if (!status)
-        status = need(c, c->options.evaluator, "evaluator", name, error);
-    if (!status)
-        status = check_eval_steps(eval_steps, error);
-    if (!status && (train_steps < 0 || eval_interval < 0))
-        status = et_fail(error, ET_ECONFIG,
-                         "train to step %lld, evaluate every %lld; give at least 0 for both",
-                         (long long)train_steps, (long long)eval_interval);
+    int status;
     c->eval_steps = eval_steps;
-    if (!status)
-        status = train_to(c, train_steps, eval_interval, true, error);
+    if ((status = need(c, et_controller_trains(c), "trainer", name, error)) ||
+        (status = need(c, c->options.evaluator, "evaluator", name, error)) ||
+        (status = check_eval_steps(eval_steps, error)))
+        return status;
+    if (train_steps < 0 || eval_interval < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "train to step %lld, evaluate every %lld; give at least 0 for both",
+                       (long long)train_steps, (long long)eval_interval);
+    status = train_to(c, train_steps, eval_interval, true, error);
     return status ? status : give_values(c, logs, error);
 }
 
@@ -113,11 +112,10 @@ static int save_now(void *self, et_error *error)
     int status =
         need(c, et_controller_trains(c) && c->model_dir,
              et_controller_trains(c) ? "run.model_dir" : "trainer", "et_controller_save", error);
-    if (!status)
-        status = et_inner_loop_check_count(&c->loop, error);
-    if (!status)
-        status = et_run_save(c->run, step, false, error);
-    return status ? status : et_run_await_saves(c->run, step, error);
+    if (status || (status = et_inner_loop_check_count(&c->loop, error)) ||
+        (status = et_run_save(c->run, step, false, error)))
+        return status;
+    return et_run_await_saves(c->run, step, error);
 }
 
 int et_controller_save(et_controller *c, et_error *error)
@@ -284,17 +282,19 @@ static int evaluate_next(et_controller *c, following *w, const char *path, et_er
 static int wait_for_more(et_controller *c, following *w, et_error *error)
 {
     int status = et_run_meet(c->run, error);
-    if (!status && et_run_asked_to_stop(c->run))
+    if (status)
+        return status;
+    if (et_run_asked_to_stop(c->run))
         return et_fail(error, ET_EINTERRUPTED, "interrupted after the evaluation of step %lld",
                        (long long)w->last);
     double now = et_clock_monotonic();
     bool late = w->timeout >= 0 && now - w->since >= w->timeout;
-    if (!status)
-        status = et_together_decide(c->options.run.comm, ET_OK, &late, error);
-    if (!status && !late)
-        et_clock_sleep(LOOK_EVERY);
-    if (status || !late)
+    if ((status = et_together_decide(c->options.run.comm, ET_OK, &late, error)))
         return status;
+    if (!late) {
+        et_clock_sleep(LOOK_EVERY);
+        return ET_OK;
+    }
     w->since = now;
     w->ended = !w->done;
     return ask_whether_done(c, w, error);
@@ -305,19 +305,19 @@ static int follow(void *self, et_error *error)
     static const char name[] = "et_controller_evaluate_continuously";
     following *w = self;
     et_controller *c = w->controller;
-    int status = need(c, c->options.evaluator, "evaluator", name, error);
-    if (!status)
-        status = need(c, c->model_dir, "run.model_dir", name, error);
-    if (!status && et_controller_trains(c))
-        status = et_fail(error, ET_EUSAGE,
-                         "`trainer` is set, but %s is for a separate process; use "
-                         "et_controller_train_and_evaluate",
-                         name);
-    if (!status)
-        status = need(c, c->outer.weights, "outer_loop.weights", name, error);
-    if (!status)
-        status = check_eval_steps(w->eval_steps, error);
+    int status;
     c->loop.last = NULL;
+    if ((status = need(c, c->options.evaluator, "evaluator", name, error)) ||
+        (status = need(c, c->model_dir, "run.model_dir", name, error)))
+        return status;
+    if (et_controller_trains(c))
+        return et_fail(error, ET_EUSAGE,
+                       "`trainer` is set, but %s is for a separate process; use "
+                       "et_controller_train_and_evaluate",
+                       name);
+    if ((status = need(c, c->outer.weights, "outer_loop.weights", name, error)) ||
+        (status = check_eval_steps(w->eval_steps, error)))
+        return status;
     while (!status && !w->ended) {
         char *path;
         status = et_checkpoint_wait_next(c->options.run.comm, &path, &w->last, c->model_dir,

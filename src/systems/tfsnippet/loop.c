@@ -187,17 +187,11 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     loop->clock.epoch_begun = loop->clock.step_begun = loop->best.value = (double)NAN;
     loop->best.step = -1;
     loop->out.quiet = et_comm_rank(options->comm) != 0;
-    status = copy_options(loop, options, error);
-    if (!status)
-        status = compile_skip(loop, error);
-    if (!status)
-        status = choose_group(loop, error);
-    if (!status)
-        status = et_event_hub_new(&loop->events, event_names,
-                                  sizeof event_names / sizeof *event_names, error);
-    if (!status)
-        status = et_state_new(&loop->state, error);
-    if (!status)
+    if (!(status = copy_options(loop, options, error)) && !(status = compile_skip(loop, error)) &&
+        !(status = choose_group(loop, error)) &&
+        !(status = et_event_hub_new(&loop->events, event_names,
+                                    sizeof event_names / sizeof *event_names, error)) &&
+        !(status = et_state_new(&loop->state, error)))
         status = et_state_add_params(loop->state, loop->params, error);
     if (status) {
         et_loop_close(loop);
@@ -419,13 +413,11 @@ static int add_parts(et_loop *loop, et_error *error)
         if (!et_state_has(loop->state, loop->own.optimizers[i], NULL))
             status = et_state_add_optimizer(loop->state, name, loop->own.optimizers[i], error);
     }
-    if (!status)
-        status = et_state_add(loop->state, "loop", &loop_part, loop, error);
-    if (!status)
-        status = et_state_add(loop->state, "metrics", &et_loop_metrics_part, loop, error);
-    if (!status)
-        status = et_state_add(loop->state, "data", &et_flows_part, &loop->flows, error);
-    return status ? status : et_state_add(loop->state, "objects", &objects_part, loop, error);
+    if (status || (status = et_state_add(loop->state, "loop", &loop_part, loop, error)) ||
+        (status = et_state_add(loop->state, "metrics", &et_loop_metrics_part, loop, error)) ||
+        (status = et_state_add(loop->state, "data", &et_flows_part, &loop->flows, error)))
+        return status;
+    return et_state_add(loop->state, "objects", &objects_part, loop, error);
 }
 
 /* ---- the graph of a pass ---- */
@@ -570,14 +562,9 @@ static int open_writer(et_loop *loop, et_error *error)
 static int enter(void *self, et_error *error)
 {
     et_loop *loop = self;
-    int status = add_parts(loop, error);
-    if (!status)
-        status = open_run(loop, error);
-    if (!status)
-        status = restore(loop, error);
-    if (!status)
-        status = et_run_begin(loop->run, error);
-    if (!status)
+    int status;
+    if (!(status = add_parts(loop, error)) && !(status = open_run(loop, error)) &&
+        !(status = restore(loop, error)) && !(status = et_run_begin(loop->run, error)))
         status = open_writer(loop, error);
     et_state_seal(loop->state);
     return status;

@@ -97,14 +97,10 @@ static int run_pass(job *j, et_source *source, et_error *error)
     int status = et_source_claim(source, "a collection of outputs", error);
     if (status)
         return status;
-    status = et_pass_prepare(j->pass, &source->layout, error);
-    if (!status)
-        status = et_batch_cursor_open(&cursor, source, error);
-    if (!status)
-        status = et_batch_cursor_rewind(&cursor, false, error);
-    if (!status)
-        status = et_eval_shard_batches(&j->share, &cursor, run_batch, error);
-    if (!status)
+    if (!(status = et_pass_prepare(j->pass, &source->layout, error)) &&
+        !(status = et_batch_cursor_open(&cursor, source, error)) &&
+        !(status = et_batch_cursor_rewind(&cursor, false, error)) &&
+        !(status = et_eval_shard_batches(&j->share, &cursor, run_batch, error)))
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
     et_source_end(source);

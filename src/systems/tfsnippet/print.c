@@ -196,10 +196,7 @@ int et_loop_print_logs(et_loop *loop)
     }
     et_strbuf_append(&loop->out.line, loop->best.is_last ? " (*)" : "");
     loop->best.is_last = false;
-    status = print_line(loop);
-    if (!status)
-        status = fire_stats(loop, &list, false);
-    if (!status)
+    if (!(status = print_line(loop)) && !(status = fire_stats(loop, &list, false)))
         status = fire_stats(loop, &list, true);
     et_logger_clear(logger);
     give_back(logger, &list);
@@ -236,8 +233,7 @@ int et_loop_print_training_summary(et_loop *loop)
     if (loop->options.checkpoint_dir)
         et_strbuf_printf(&loop->out.line, "\nSaves   %s", loop->options.checkpoint_dir);
     et_strbuf_append(&loop->out.line, "\n");
-    status = print_line(loop);
-    if (status)
+    if ((status = print_line(loop)))
         return status;
     const int count = et_group_count(loop->group);
     et_variable_shape *variables = et_alloc((size_t)count + 1, sizeof *variables);

@@ -165,20 +165,16 @@ static int open_evaluator(et_loop_evaluator *e, et_error *error)
     const char *time = o->time_metric ? o->time_metric : "eval_time";
     const char *unnamed = et_loop_valid_metric_name(e->loop);
     e->time_metric = et_strdup(time);
-    int status = e->time_metric ? ET_OK : et_alloc_failed(error, strlen(time), "an evaluator");
-    if (!status)
-        status = et_event_hub_new(&e->events, allowed, 2, error);
-    if (!status && o->pass)
-        status = et_pass_prepare(o->pass, &o->source->layout, error);
-    if (!status)
-        status = measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
-                               o->metric_count ? o->metric_count : 1, unnamed, error);
-    if (!status)
-        status = et_bound_values_init(&e->bound, e->loop->params, o->bound_values,
-                                      o->bound_value_count, error);
-    if (!status)
-        status = et_batch_cursor_open(&e->cursor, o->source, error);
-    if (status)
+    int status;
+    if (!e->time_metric)
+        return et_alloc_failed(error, strlen(time), "an evaluator");
+    if ((status = et_event_hub_new(&e->events, allowed, 2, error)) ||
+        (o->pass && (status = et_pass_prepare(o->pass, &o->source->layout, error))) ||
+        (status = measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
+                                o->metric_count ? o->metric_count : 1, unnamed, error)) ||
+        (status = et_bound_values_init(&e->bound, e->loop->params, o->bound_values,
+                                       o->bound_value_count, error)) ||
+        (status = et_batch_cursor_open(&e->cursor, o->source, error)))
         return status;
     size_t count = (size_t)e->measures.count;
     e->row = et_alloc_zero(2 * count, sizeof *e->row);
@@ -509,29 +505,29 @@ static int open_trainer(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
     const et_shards_options shards = { .count = o->shards, .comm = t->loop->options.comm };
-    int status =
-        et_event_hub_new(&t->events, all_events, sizeof all_events / sizeof *all_events, error);
-    if (!status && o->pass && o->source)
-        status = et_pass_prepare(o->pass, &o->source->layout, error);
-    if (!status)
-        status = measures_init(&t->measures, o->pass, o->metrics, o->metric_count, "loss", error);
-    if (!status && !o->step && (o->shards > 1 || et_comm_size(shards.comm) != 1))
-        status = et_shards_open(&t->shards, o->pass, &o->source->layout, &shards, error);
+    int status;
+    if ((status = et_event_hub_new(&t->events, all_events, sizeof all_events / sizeof *all_events,
+                                   error)) ||
+        (o->pass && o->source && (status = et_pass_prepare(o->pass, &o->source->layout, error))) ||
+        (status =
+             measures_init(&t->measures, o->pass, o->metrics, o->metric_count, "loss", error)) ||
+        (!o->step && (o->shards > 1 || et_comm_size(shards.comm) != 1) &&
+         (status = et_shards_open(&t->shards, o->pass, &o->source->layout, &shards, error))) ||
+        (status = et_bound_values_init(&t->bound, t->loop->params, o->bound_values,
+                                       o->bound_value_count, error)))
+        return status;
     t->measures.shards = t->shards;
-    if (!status)
-        status = et_bound_values_init(&t->bound, t->loop->params, o->bound_values,
-                                      o->bound_value_count, error);
-    if (!status && o->summary_count) {
+    if (o->summary_count) {
         t->summaries = et_value_dict(&t->arena);
         for (int i = 0; i < o->summary_count; i++)
             et_value_set_float(t->summaries, o->summaries[i], 0);
-        status = et_value_failed(t->summaries) ? et_alloc_failed(error, 0, "summaries") : ET_OK;
+        if (et_value_failed(t->summaries))
+            return et_alloc_failed(error, 0, "summaries");
     }
-    if (!status && o->optimizer && !o->step) {
-        status = note_optimizer(t->loop, o->optimizer, error);
-        t->noted = !status;
-    }
-    return status;
+    if (o->optimizer && !o->step && (status = note_optimizer(t->loop, o->optimizer, error)))
+        return status;
+    t->noted = o->optimizer && !o->step;
+    return ET_OK;
 }
 
 int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,

@@ -262,16 +262,14 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
                        "--model-dir: the name has %zu bytes, more than %d: choose a shorter name, "
                        "or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
-    int status = check_member(path, error);
-    if (!status)
-        status = check_leftovers(path, error);
-    if (!status && kind->foreign && kind->foreign->is(path))
-        status = et_fail(error, ET_EDENIED,
-                         "%s has a model of another program: choose a new directory (--init %s "
-                         "begins with its weights)",
-                         path, path);
-    if (status)
+    int status;
+    if ((status = check_member(path, error)) || (status = check_leftovers(path, error)))
         return status;
+    if (kind->foreign && kind->foreign->is(path))
+        return et_fail(error, ET_EDENIED,
+                       "%s has a model of another program: choose a new directory (--init %s "
+                       "begins with its weights)",
+                       path, path);
     /* Looked at before the lock makes anything. */
     et_path part = et_path_print("%s", path);
     *dir = (et_model_dir){ .kind = kind,
@@ -283,19 +281,20 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     if (!status)
         status = et_checkpoints_lock(&dir->lock, path, error);
     started_by = getpid();
-    if (!status && dir->fresh)
-        starting = dir;
-    if (!status) {
-        /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
-        char name[ET_RUN_FILE_NAME];
-        et_run_file file;
-        et_manifest_sweep(et_path_of(path, ".").text);
-        for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
-            if (file.what & ET_RUN_FOLDER)
-                et_manifest_sweep(et_path_of(path, file.name).text);
-    } else
+    if (status) {
         et_model_dir_close(dir, status != ET_EBUSY);
-    return status;
+        return status;
+    }
+    if (dir->fresh)
+        starting = dir;
+    /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
+    et_manifest_sweep(et_path_of(path, ".").text);
+    for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
+        if (file.what & ET_RUN_FOLDER)
+            et_manifest_sweep(et_path_of(path, file.name).text);
+    return ET_OK;
 }
 
 static void sane(const et_model_dir *dir)

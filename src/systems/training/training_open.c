@@ -777,22 +777,21 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 {
     et_assert(t->options->comm && !t->device && !t->task);
     bool fits = t->options->memory && !et_model_dir_has_weights(t->options->model_dir);
+    bool changed = false;
     int status = et_device_open(&t->device, error);
-    if (!status && fits && t->experiment->runtime.data_shards > 1)
-        status = et_fail(
+    if (status)
+        return status;
+    if (fits && t->experiment->runtime.data_shards > 1)
+        return et_fail(
             error, ET_ECONFIG,
             "--memory cannot be used with runtime.data_shards: %lld; set the batch size instead",
             (long long)t->experiment->runtime.data_shards);
-    if (!status)
-        status = et_profiling_open(t->options->profiling, t->device, ET_RUN_STEP_SPAN, error);
-    if (!status)
-        status = open_model(t, directory, error);
-    if (!status && fits)
-        status = fit_economically(t, directory, error);
-    bool changed = false;
-    if (!status)
-        status = settle_length(t, &changed, error);
-    return status || !changed ? status : reopen_model(t, directory, error);
+    if ((status = et_profiling_open(t->options->profiling, t->device, ET_RUN_STEP_SPAN, error)) ||
+        (status = open_model(t, directory, error)) ||
+        (fits && (status = fit_economically(t, directory, error))) ||
+        (status = settle_length(t, &changed, error)))
+        return status;
+    return changed ? reopen_model(t, directory, error) : ET_OK;
 }
 
 /* Workers and servers go by the settings in the directory, so those come first. */

@@ -742,11 +742,8 @@ int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et
                      ? ET_OK
                      : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
     }
-    if (!status)
-        status = print_info(checkpoints, step, metrics, error);
-    if (!status)
-        status = print_state(checkpoints, error);
-    if (status)
+    if (status || (status = print_info(checkpoints, step, metrics, error)) ||
+        (status = print_state(checkpoints, error)))
         return status;
     float *to = checkpoints->held.arrays;
     for (size_t i = 0; i < checkpoints->item_count; i++) {

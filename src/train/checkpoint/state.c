@@ -129,8 +129,7 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     if (!class || !class->save || !class->restore)
         return et_fail(error, ET_EUSAGE, "%s: this part of the state cannot save and restore",
                        name);
-    status = check_new(state, name, find_part(state, name), error);
-    if (status)
+    if ((status = check_new(state, name, find_part(state, name), error)))
         return status;
     size_t wanted = state->part_count + 1;
     part *parts = et_vector_grow(state->parts, &state->part_capacity, wanted, sizeof *parts, 8);

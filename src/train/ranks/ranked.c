@@ -691,8 +691,7 @@ static int open_exchange(ranked *self, et_error *error)
     if (!self->moved)
         return et_alloc_failed(error, (size_t)self->buckets.trained, "ranks");
     self->listener = (et_plan_listener){ self->buckets.end, self->buckets.trained, hear, self };
-    status = et_pass_listen(self->pass, &self->listener, error);
-    if (status)
+    if ((status = et_pass_listen(self->pass, &self->listener, error)))
         return status;
     /* The buckets as the prepared plan makes them ready, moving means last. */
     const et_plan *plan = et_pass_plan(self->pass);

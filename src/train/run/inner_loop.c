@@ -107,8 +107,7 @@ static int broadcast(et_recovery *r, et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
     int64_t numbers[] = { r->trials, r->all, r->step, r->failed, r->memory != NULL };
-    status = et_together_give(comm, status, numbers, sizeof numbers, error);
-    if (status)
+    if ((status = et_together_give(comm, status, numbers, sizeof numbers, error)))
         return status;
     if (et_comm_rank(comm))
         et_arena_release(&r->arena);
@@ -289,8 +288,7 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     if (status || *step >= 0)
         return status;
     trainer->step = loop->first;
-    status = check_step(loop, error);
-    if (status)
+    if ((status = check_step(loop, error)))
         return status;
     loop->planned = loop->target = 0;
     loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
@@ -572,8 +570,7 @@ static int save_and_stop(et_inner_loop *loop, et_error *error)
     int status = et_run_save_unsaved(loop->run, step, true, error);
     if (!status)
         status = et_run_await_saves(loop->run, step, error);
-    status = et_run_agree(loop->run, status, error);
-    if (status)
+    if ((status = et_run_agree(loop->run, status, error)))
         return status;
     if (!loop->run->options.model_dir)
         return et_fail(error, ET_EINTERRUPTED,

@@ -265,13 +265,11 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     run->saves.best_saved = -1;
     run->alone = et_comm_size(options->comm) == 1;
     run->in_parts = options->model_dir && et_state_ranks(options->state);
-    if (!status)
-        status = et_state_add(options->state, "best", &best_part, run, error);
-    if (!status)
-        status = et_state_add(options->state, "logs", &logs_part, run, error);
-    if (!status && options->identity)
-        status = et_state_add_identity(options->state, options->identity, error);
     checkpoints.best_link = options->best_metric ? run->options.best_link : NULL;
+    if (!status && !(status = et_state_add(options->state, "best", &best_part, run, error)) &&
+        !(status = et_state_add(options->state, "logs", &logs_part, run, error)) &&
+        options->identity)
+        status = et_state_add_identity(options->state, options->identity, error);
     if (!status && run->options.model_dir)
         status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, options->state,
                                      &checkpoints, error);

@@ -259,8 +259,7 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     if (run->alone && run->checkpoints && !run->options.best_unsaved &&
         et_checkpoints_may_hold(run->checkpoints) && hold_best(run, best, logs))
         return ET_OK;
-    status = write_held(run, error);
-    if (status)
+    if ((status = write_held(run, error)))
         return status;
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;

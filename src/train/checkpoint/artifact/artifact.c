@@ -551,18 +551,17 @@ static int identify(const et_artifact *artifact, const et_value **identity, et_a
         return ET_OK;
     const et_value *own = et_value_get(et_value_get(*identity, ET_ARTIFACT_MEMBERS), member->name);
     et_value *out = et_value_dict(arena);
-    int status = out ? ET_OK : et_alloc_failed(error, 0, "settings");
-    if (!status && own && own->kind == ET_VALUE_DICT)
-        status = et_value_merge(out, own, error);
-    if (!status)
-        status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error);
-    if (!status)
-        status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error);
-    if (!status && et_value_failed(out))
-        status = et_alloc_failed(error, 0, "settings");
-    if (!status)
-        *identity = out;
-    return status;
+    int status;
+    if (!out)
+        return et_alloc_failed(error, 0, "settings");
+    if ((own && own->kind == ET_VALUE_DICT && (status = et_value_merge(out, own, error))) ||
+        (status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error)) ||
+        (status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error)))
+        return status;
+    if (et_value_failed(out))
+        return et_alloc_failed(error, 0, "settings");
+    *identity = out;
+    return ET_OK;
 }
 
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,

@@ -85,20 +85,6 @@ static void add_weight(draft *d, int i)
 
 /* ---- the file ---- */
 
-static void make_items(draft *d, bool whole)
-{
-    const int weights = et_params_count(d->content->params);
-    const size_t most = 2 * (size_t)weights + (size_t)d->content->count;
-    d->items = et_arena_array(&d->arena, most, sizeof *d->items);
-    for (int i = 0; i < weights && !d->arena.failed; i++)
-        add_weight(d, i);
-    for (int i = 0; i < d->content->count && whole && !d->arena.failed; i++) {
-        const et_artifact_file *text = &d->content->texts[i];
-        const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
-        add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
-    }
-}
-
 /* whole: with the texts and the mark of a model alone. */
 static int write_file(draft *d, const char *path, bool whole, et_error *error)
 {
@@ -111,7 +97,16 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
     if (d->content->identity)
         from = et_value_set_dict(tree, ET_IDENTITY);
     int status = from ? et_value_merge(from, d->content->identity, error) : ET_OK;
-    make_items(d, whole);
+    const int weights = et_params_count(d->content->params);
+    const size_t most = 2 * (size_t)weights + (size_t)d->content->count;
+    d->items = et_arena_array(&d->arena, most, sizeof *d->items);
+    for (int i = 0; i < weights && !d->arena.failed; i++)
+        add_weight(d, i);
+    for (int i = 0; i < d->content->count && whole && !d->arena.failed; i++) {
+        const et_artifact_file *text = &d->content->texts[i];
+        const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
+        add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
+    }
     if (tree && !d->arena.failed)
         et_json_print(&state, tree, 0);
     if (!status)
