@@ -197,8 +197,19 @@ static int cursor_return(et_source_tree_cursor *cursor, et_error *error)
 
 /* ---- what resumes ---- */
 
-static int cursor_save(const et_source_tree_cursor *cursor, et_value *dict, et_error *error)
+struct et_standard_data {
+    et_source_tree_cursor *cursor;
+    et_module *module;
+    bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
+    et_evaluator_class evaluator; /* with the name of this evaluator */
+    et_standard_evaluator_options options;
+    void *state;  /* of the evaluation under way */
+    bool entered; /* eval_begin of it was called */
+};
+
+static int save_cursor(const void *self, et_value *dict, et_error *error)
 {
+    const et_source_tree_cursor *cursor = ((const struct et_standard_data *)self)->cursor;
     int status = ET_OK;
     et_value_set_bool(dict, "live", cursor->lives);
     et_value *sources = cursor->lives ? et_value_set_dict(dict, "sources") : NULL;
@@ -209,8 +220,9 @@ static int cursor_save(const et_source_tree_cursor *cursor, et_value *dict, et_e
     return status;
 }
 
-static int cursor_restore(et_source_tree_cursor *cursor, const et_value *dict, et_error *error)
+static int restore_cursor(void *self, const et_value *dict, et_error *error)
 {
+    et_source_tree_cursor *cursor = ((struct et_standard_data *)self)->cursor;
     bool lives = false;
     int status = et_value_read_bool(dict, "live", &lives, error);
     const et_value *sources = et_value_get(dict, "sources");
@@ -229,16 +241,6 @@ static int cursor_restore(et_source_tree_cursor *cursor, const et_value *dict, e
     cursor->lives = !status && lives;
     return status;
 }
-
-struct et_standard_data {
-    et_source_tree_cursor *cursor;
-    et_module *module;
-    bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
-    et_evaluator_class evaluator; /* with the name of this evaluator */
-    et_standard_evaluator_options options;
-    void *state;  /* of the evaluation under way */
-    bool entered; /* eval_begin of it was called */
-};
 
 /* After a failure, *out is NULL. */
 static int data_new(struct et_standard_data **out, const char *name, const et_source_tree *dataset,
@@ -295,16 +297,15 @@ static et_standard_trainer *trainer_of(et_trainer *trainer)
 
 static int save_training(const void *self, et_value *dict, et_error *error)
 {
-    const struct et_standard_data *data = ((const et_standard_trainer *)self)->data;
-    et_value_set_bool(dict, "in_loop", data->in_loop);
-    return cursor_save(data->cursor, dict, error);
+    et_value_set_bool(dict, "in_loop", ((const struct et_standard_data *)self)->in_loop);
+    return save_cursor(self, dict, error);
 }
 
 static int restore_training(void *self, const et_value *dict, et_error *error)
 {
-    struct et_standard_data *data = ((et_standard_trainer *)self)->data;
+    struct et_standard_data *data = self;
     int status = et_value_read_bool(dict, "in_loop", &data->in_loop, error);
-    return status ? status : cursor_restore(data->cursor, dict, error);
+    return status ? status : restore_cursor(self, dict, error);
 }
 
 static const et_part_class training_part = { "training data", save_training, restore_training };
@@ -313,7 +314,7 @@ static const et_part_class training_part = { "training data", save_training, res
 static int attach_training(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
-    int status = et_state_add(state, "train_data", &training_part, t, error);
+    int status = et_state_add(state, "train_data", &training_part, t->data, error);
     return status || !t->class->attach ? status : t->class->attach(t, state, error);
 }
 
@@ -413,24 +414,13 @@ static et_standard_evaluator *evaluator_of(et_evaluator *evaluator)
     return (et_standard_evaluator *)(void *)evaluator;
 }
 
-static int save_evaluation(const void *self, et_value *dict, et_error *error)
-{
-    return cursor_save(((const et_standard_evaluator *)self)->data->cursor, dict, error);
-}
-
-static int restore_evaluation(void *self, const et_value *dict, et_error *error)
-{
-    return cursor_restore(((et_standard_evaluator *)self)->data->cursor, dict, error);
-}
-
-static const et_part_class evaluation_part = { "evaluation data", save_evaluation,
-                                               restore_evaluation };
+static const et_part_class evaluation_part = { "evaluation data", save_cursor, restore_cursor };
 
 static int attach_evaluation(et_evaluator *evaluator, et_state *state, et_error *error)
 {
     et_standard_evaluator *e = evaluator_of(evaluator);
     int status = e->data->options.keep_iterator
-                     ? et_state_add(state, "eval_data", &evaluation_part, e, error)
+                     ? et_state_add(state, "eval_data", &evaluation_part, e->data, error)
                      : ET_OK;
     return status || !e->class->attach ? status : e->class->attach(e, state, error);
 }

@@ -288,12 +288,11 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
     status = run_job(&j, comm, source, add_outputs, error);
     if (!status)
         status = et_together_run(comm, turn_all, all, error);
-    if (status) {
+    if (status)
         et_outputs_free(all);
-        return status;
-    }
-    *out = all;
-    return ET_OK;
+    else
+        *out = all;
+    return status;
 }
 
 /* ---- averages ---- */

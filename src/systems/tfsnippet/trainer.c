@@ -541,12 +541,11 @@ int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
     t->loop = loop;
     t->options = *options;
     status = open_trainer(t, error);
-    if (status) {
+    if (status)
         et_loop_trainer_close(t);
-        return status;
-    }
-    *out = t;
-    return ET_OK;
+    else
+        *out = t;
+    return status;
 }
 
 void et_loop_trainer_close(et_loop_trainer *t)

@@ -61,16 +61,14 @@ static int open_unpacked(et_evaluation *e, et_error *error)
 
 static int open_alone(et_evaluation *e, et_error *error)
 {
-    int status =
-        et_experiment_open_model(&e->artifact, e->experiment->program, e->model_dir, error);
-    const bool file = !status && et_artifact_is_file(&e->artifact);
-    e->arena = et_arena_new();
-    if (!status && !e->arena)
-        return et_alloc_failed(error, 0, "an evaluation");
-    if (status || (status = et_artifact_identity(&e->artifact, &e->newest, e->arena, error)) ||
+    int status;
+    if ((status =
+             et_experiment_open_model(&e->artifact, e->experiment->program, e->model_dir, error)) ||
+        (status = et_artifact_identity(&e->artifact, &e->newest, &e->arena, error)) ||
         (status = et_device_open(&e->device, error)) || (status = et_params_new(&e->params, error)))
         return status;
-    return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
+    return et_artifact_is_file(&e->artifact) ? open_unpacked(e, error)
+                                             : open_trainer(e, e->model_dir, error);
 }
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
@@ -79,7 +77,7 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
     int status = open_alone(e, error);
     et_value *identity = NULL;
     if (!status)
-        status = et_experiment_identify(&identity, e->experiment, NULL, NULL, e->arena, error);
+        status = et_experiment_identify(&identity, e->experiment, NULL, NULL, &e->arena, error);
     return et_ranks_compare(e->comm, status, identity, e->device, error);
 }
 
@@ -92,7 +90,7 @@ void et_evaluation_close(et_evaluation *e)
     et_device_close(e->device);
     et_artifact_close(&e->artifact);
     et_free(e->path);
-    et_arena_free(e->arena);
+    et_arena_release(&e->arena);
 }
 
 /* ---- weights ---- */

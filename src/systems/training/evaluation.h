@@ -27,7 +27,7 @@ typedef struct et_evaluation {
     char *path;   /* of the checkpoint that was loaded; owned */
     int64_t step; /* of it */
 
-    et_arena *arena;
+    et_arena arena;
     et_artifact artifact;
     et_identity newest;
     et_device *device;

@@ -165,11 +165,11 @@ static et_value *read_sessions(et_session *s)
     et_error reason = ET_ERROR_INIT;
     et_value *list;
     if (!et_file_exists(s->info.text)) {
-        s->tree = et_value_dict(s->arena);
+        s->tree = et_value_dict(&s->arena);
         et_value_set_string(s->tree, "format", ET_SESSION_FORMAT);
         return et_value_set_list(s->tree, "sessions");
     }
-    int status = et_json_read(&s->tree, s->arena, s->info.text, INFO_MAX, &reason);
+    int status = et_json_read(&s->tree, &s->arena, s->info.text, INFO_MAX, &reason);
     list = status ? NULL : et_value_get(s->tree, "sessions");
     if (list && list->kind == ET_VALUE_LIST)
         return list;
@@ -188,8 +188,7 @@ static void write_info(et_session *s)
 
 static void begin_info(et_session *s, const et_call *call, const et_session_facts *facts)
 {
-    s->arena = et_arena_new();
-    et_value *list = s->arena ? read_sessions(s) : NULL;
+    et_value *list = read_sessions(s);
     et_value *own = s->own = list ? et_value_add_dict(list) : NULL;
     if (!own)
         return;
@@ -224,7 +223,7 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
 static void prepare_report(et_session *s)
 {
     static const char ended[] = "\"" ET_SESSION_ENDED "\": ", said[] = "\"error\": \"";
-    et_value *tree = s->own ? et_value_dict(s->arena) : NULL;
+    et_value *tree = s->own ? et_value_dict(&s->arena) : NULL;
     if (!tree || et_value_merge(tree, s->tree, NULL))
         return;
     et_value *own = et_value_get(tree, "sessions")->last;
@@ -234,22 +233,22 @@ static void prepare_report(et_session *s)
     et_strbuf text = ET_STRBUF_INIT;
     et_json_print(&text, tree, 2);
     et_strbuf_append_char(&text, '\n');
-    char *before = et_arena_strdup(s->arena, et_strbuf_text(&text)), *between = NULL,
+    char *before = et_arena_strdup(&s->arena, et_strbuf_text(&text)), *between = NULL,
          *behind = NULL;
     et_strbuf_release(&text);
     for (char *at = before; at && (at = strstr(at, ended)); at++)
         between = at + sizeof ended - 1;
     for (char *at = between; at && (at = strstr(at, said)); at++)
         behind = at + sizeof said - 1;
-    const char *temporary = et_arena_printf(s->arena, "%s.%ld", s->info.text, (long)getpid());
+    const char *temporary = et_arena_printf(&s->arena, "%s.%ld", s->info.text, (long)getpid());
     if (!behind || !temporary)
         return;
     /* The time replaces the 0; the message's final quote follows. */
     s->lost_file = (et_lost_report){
         .path = s->info.text,
         .temporary = temporary,
-        .before = et_arena_printf(s->arena, "%.*s", (int)(between - before), before),
-        .between = et_arena_printf(s->arena, "%.*s", (int)(behind - between - 1), between + 1),
+        .before = et_arena_printf(&s->arena, "%.*s", (int)(between - before), before),
+        .between = et_arena_printf(&s->arena, "%.*s", (int)(behind - between - 1), between + 1),
         .behind = behind,
     };
     if (s->report_lost && s->lost_file.before && s->lost_file.between)
@@ -406,7 +405,7 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
     if (s->shown && et_events_close(s->shown, &reason))
         cannot_show(&reason);
     et_strbuf_release(&s->kept);
-    et_arena_free(s->arena);
+    et_arena_release(&s->arena);
     *s = (et_session)ET_SESSION_INIT;
 }
 

@@ -22,6 +22,7 @@
 
 #include <etude/command.h>
 
+#include "base/arena.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 
@@ -79,7 +80,7 @@ typedef struct et_session {
     et_session_facts facts;
     pthread_t writer;         /* of the begin; has all below, until the end */
     bool writes;              /* it was started */
-    et_arena *arena;          /* of tree; owned */
+    et_arena arena;           /* of tree */
     et_value *tree, *own;     /* all of info.json, and the session in it; NULL: none */
     struct et_events *shown;  /* settings for TensorBoard, on the disk when it ends; or NULL */
     et_lost_report lost_file; /* info.json, should a file be lost; in arena */

@@ -287,11 +287,6 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
     pthread_mutex_unlock(&self->mutex);
 }
 
-static bool exchange_begun(const et_exchange *self)
-{
-    return self->begun;
-}
-
 void et_exchange_ready(et_exchange *self, int bucket)
 {
     et_assert(self->begun && bucket >= 0 && bucket < self->parts.buckets->count);
@@ -543,7 +538,7 @@ static int exchanged(ranked *self, int status, unsigned *bad, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     bool any;
-    if (!exchange_begun(self->exchange))
+    if (!self->exchange->begun)
         et_exchange_begin(self->exchange, *bad ? ET_OK : status, *bad, error, NULL);
     int sent = et_exchange_wait(self->exchange, &any, &failure);
     *bad |= any;
