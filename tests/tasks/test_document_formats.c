@@ -119,6 +119,11 @@ static void test_formats__xml(void **state)
           "<a><b translate=\"no\">c <d>e <f translate=\"yes\">G</f></d> h<![CDATA[i]]></b>"
           "<k>L <m translate=\"no\">n <o translate=\"yes\">P</o></m> Q</k></a>" },
         /* Vocabularies that many files have. */
+        { ET_DOCUMENT_XML,
+          "<root><resheader name=\"a\"><value>text/b</value></resheader><data name=\"c\" "
+          "xml:space=\"preserve\"><value>d</value></data></root>",
+          "<root><resheader name=\"a\"><value>text/b</value></resheader><data name=\"c\" "
+          "xml:space=\"preserve\"><value>D</value></data></root>" },
         { ET_DOCUMENT_XML, "<plist><dict><key>a</key><string>b</string></dict></plist>",
           "<plist><dict><key>a</key><string>B</string></dict></plist>" },
         { ET_DOCUMENT_XML, "<rss><link>a</link><title>b</title><pubDate>Mon</pubDate></rss>",
@@ -143,6 +148,7 @@ static void test_formats__xml(void **state)
         { "<?xml version='1.0' encoding='latin1'?><a/>", "iconv -f latin1" },
         { "<xliff/>", "xliff2po" },
         { "<tmx/>", "two text files" },
+        { "<TS version='2.1'/>", "ts2po" },
         { "<!DOCTYPE a [<!ENTITY b 'cccccccccc'><!ENTITY c '&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;'>"
           "<!ENTITY d '&c;&c;&c;&c;&c;&c;&c;&c;&c;&c;'><!ENTITY e '&d;&d;&d;&d;&d;&d;&d;&d;&d;'>"
           "<!ENTITY f '&e;&e;&e;&e;&e;&e;&e;&e;&e;&e;'><!ENTITY g '&f;&f;&f;&f;&f;&f;&f;&f;&f;'>"

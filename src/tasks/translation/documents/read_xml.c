@@ -71,6 +71,7 @@ static const struct {
       "" },
     { "svg", "metadata", "" },
     { "plist", "key data date integer real", "" },
+    { "root", "resheader xsd:schema assembly", "" }, /* of .resx */
     { "html", "kbd samp var pre textarea math svg", "" },
     /* DITA and DocBook. */
     { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
@@ -83,6 +84,17 @@ static const struct {
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
+
+/* Root elements of formats that hold each source with its translation. */
+static const struct {
+    const char *root, *format, *cure;
+} refused[] = {
+    { "xliff", "XLIFF",
+      "convert the file with translate-toolkit: xliff2po, and po2xliff for the translation" },
+    { "tmx", "TMX", "make two text files of it, with a sentence a line" },
+    { "TS", "catalogues of Qt",
+      "convert the file with translate-toolkit: ts2po, and po2ts for the translation" },
+};
 
 static bool is_listed(const char *list, const char *word)
 {
@@ -201,14 +213,10 @@ static void XMLCALL on_start(void *self, const char *name, const char **attribut
         e->spaces = r->elements[r->open].spaces;
         e->stays = r->elements[r->open].stays;
     } else {
-        const bool memory = !strcmp(name, "tmx");
-        if (memory || !strcmp(local_name(name), "xliff"))
-            stop(r,
-                 et_fail(r->error, ET_EDATA, "%s: Etude does not read %s; %s", r->d->name,
-                         memory ? "TMX" : "XLIFF",
-                         memory ? "make two text files of it, with a sentence a line"
-                                : "convert the file with translate-toolkit: xliff2po, and po2xliff "
-                                  "for the translation"));
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+            if (!strcmp(local_name(name), refused[i].root))
+                stop(r, et_fail(r->error, ET_EDATA, "%s: Etude does not read %s; %s", r->d->name,
+                                refused[i].format, refused[i].cure));
         r->vocabulary = 0;
         while (r->vocabulary < VOCABULARIES &&
                !is_listed(vocabularies[r->vocabulary].root, local_name(name)))
