@@ -430,8 +430,23 @@ static void test_documents__md_beyond(void **state)
           "A \\(b + c\\) D \\\\(e\\\\) F\n\n\\\\[\ng\n\\\\]\n\n\\(H I\n" },
         { ET_DOCUMENT_MD, "\\[\na = b\n\\]\n\nc \\[ \\frac{d}{e} \\] f \\[not math\\]\n",
           "\\[\na = b\n\\]\n\nC \\[ \\frac{d}{e} \\] F \\[NOT MATH\\]\n" },
-        { ET_DOCUMENT_MD, "see @fig-a-b, \\@ref(tab:c) and [@d:e, p. 3]. Mail f@g.org, @h.\n",
-          "SEE @fig-a-b, \\@ref(tab:c) AND [@d:e, P. 3]. MAIL f@g.org, @h.\n" },
+        { ET_DOCUMENT_MD, "see @fig-a-b, \\@ref(tab:c) and [-@d:e, p. 3]. Mail <f-@g.org>, @h.\n",
+          "SEE @fig-a-b, \\@ref(tab:c) AND [-@d:e, P. 3]. MAIL <f-@g.org>, @h.\n" },
+        { ET_DOCUMENT_MD,
+          "```js\na\n\nimport b from 'c';\n```\nd\n\n~~~\n\nexport { e };\n~~~\nf\n",
+          "```js\na\n\nimport b from 'c';\n```\nD\n\n~~~\n\nexport { e };\n~~~\nF\n" },
+        /* Markup does not end in code, and a rule is no front matter. */
+        { ET_DOCUMENT_MD, "a $$ b\n\n```\n$$\n```\n\nc {{ d\n```\n}}\n```\ne $$ f\n\ng $$ h\n",
+          "A $$ B\n\n```\n$$\n```\n\nC {{ D\n```\n}}\n```\nE $$ F\n\nG $$ H\n" },
+        { ET_DOCUMENT_MD,
+          "a {{< code >}} b\n\n    {{< /code >}}\n\n{% raw %}\n```\nc\n```\n{% endraw %}\n- $$\n  "
+          "d\n\n"
+          "  e\n  $$\n",
+          "A {{< code >}} B\n\n    {{< /code >}}\n\n{% raw %}\n```\nc\n```\n{% endraw %}\n- $$\n  "
+          "d\n\n"
+          "  e\n  $$\n" },
+        { ET_DOCUMENT_MD, "---\n\na\n\n---\n\nimport b from 'c' into d.\n",
+          "---\n\nA\n\n---\n\nIMPORT B FROM 'C' INTO D.\n" },
         { ET_DOCUMENT_MD, "(a-b)=\n# c\n\n<<< @/d.js\n\n(e f)=\n",
           "(a-b)=\n# C\n\n<<< @/d.js\n\n(E F)=\n" },
         { ET_DOCUMENT_MD, "{\n  \"title\": \"a\"\n}\n\nb\n{\nc\n}\n",

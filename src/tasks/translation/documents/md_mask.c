@@ -1,5 +1,5 @@
 /* First whole lines, whatever they are in: where code contains them, the copy is not read. Then
- * markup within lines, which must not begin in code and end after it, so code is known by then. */
+ * markup within lines, which must not begin or end in code, so code is known by then. */
 
 #include "tasks/translation/documents/document_private.h"
 
@@ -142,7 +142,7 @@ static size_t footnote(const et_md_mask *m, const line *l)
     return end + 2 + run(m, end + 2, l->end, " \t") - l->at;
 }
 
-/* import and export of MDX, which end at an empty line. */
+/* import and export of MDX, which end at an empty line, or in code at its end. */
 static bool is_module(const et_md_mask *m, const line *l)
 {
     static const char *const exports[] = { "export const ", "export default ", "export function ",
@@ -152,8 +152,9 @@ static bool is_module(const et_md_mask *m, const line *l)
             return true;
     return begins(m, l->from, l->end, "import ") &&
            (begins(m, l->from, l->end, "import {") || strchr("'\"", m->original[l->from + 7]) ||
-            find(m, l->from, l->end, " from '") < l->end ||
-            find(m, l->from, l->end, " from \"") < l->end);
+            (strchr("'\";", m->original[l->end - 1]) &&
+             (find(m, l->from, l->end, " from '") < l->end ||
+              find(m, l->from, l->end, " from \"") < l->end)));
 }
 
 /* After the markers of list items and quotes that the line begins with. */
@@ -253,13 +254,16 @@ static bool take_definition(et_md_mask *m, const line *l, const line *before)
     return good;
 }
 
-/* Between lines of ---, of +++, or of { and }, at the start. Returns its bytes. */
+/* Between lines of ---, of +++, or of { and }, at the start. After a rule --- is an empty line.
+ * Returns its bytes. */
 static size_t front_matter(et_md_mask *m)
 {
     line l = line_at(m, 0);
     const bool yaml = l.end == 3 && begins(m, 0, 3, "---"), json = l.end == 1 && *m->text == '{';
     const char *const end = yaml ? "---" : json ? "}" : "+++";
     if (!yaml && !json && !(l.end == 3 && begins(m, 0, 3, "+++")))
+        return 0;
+    if (yaml && l.next < m->length && line_at(m, l.next).at == line_at(m, l.next).end)
         return 0;
     while (l.next < m->length) {
         l = line_at(m, l.next);
@@ -285,7 +289,8 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
         const bool empty = l.at == l.end;
-        module = !empty && (module || (before.at == before.end && is_module(m, &l)));
+        const bool fence = begins(m, l.at, l.end, "```") || begins(m, l.at, l.end, "~~~");
+        module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
         const bool option = options && is_option(m, &l);
         options = option || begins(m, l.at, l.end, ":::{");
         if (module || option)
@@ -347,9 +352,6 @@ static size_t braces(const et_md_mask *m, size_t at)
     static const char *const pairs[][2] = { { "{{<", ">}}" }, { "{{%", "%}}" }, { "{{", "}}" },
                                             { "{%", "%}" },   { "{/*", "*/}" }, { "{:", "}" },
                                             { "{.", "}" } };
-    const size_t block = code_block(m, at);
-    if (block)
-        return block;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (begins(m, at, m->length, pairs[i][0]))
             return up_to(m, at, strlen(pairs[i][0]), pairs[i][1]);
@@ -363,9 +365,19 @@ static size_t braces(const et_md_mask *m, size_t at)
                : 0;
 }
 
-/* $$ ... $$, and $...$ with nothing blank inside its ends and no digit after it. */
+/* Whether only markers of items and quotes are before it in its line. */
+static bool begins_block(const et_md_mask *m, size_t at)
+{
+    const char *end = at ? memrchr(m->original, '\n', at) : NULL;
+    return in_items(m, line_at(m, end ? (size_t)(end + 1 - m->original) : 0)).at == at;
+}
+
+/* $$ ... $$, which has empty lines only if it begins a block, and $...$ with nothing blank inside
+ * its ends and no digit after it. */
 static size_t math(const et_md_mask *m, size_t at)
 {
+    if (begins(m, at, m->length, "$$") && !begins_block(m, at))
+        return up_to(m, at, 2, "$$");
     if (begins(m, at, m->length, "$$")) {
         const size_t end = m->length - at < MARKUP_MAX ? m->length : at + MARKUP_MAX;
         const size_t found = find(m, at + 2, end, "$$");
@@ -425,13 +437,14 @@ static size_t component(const et_md_mask *m, size_t at)
     return 0;
 }
 
-/* @fig-plot of Quarto, @sec:start of Pandoc, @scope/name of npm. */
+/* @fig-plot of Quarto, @sec:start and -@name of Pandoc, @scope/name of npm; no e-mail address. */
 static size_t reference(const et_md_mask *m, size_t at)
 {
     size_t count = run(m, at + 1, m->length, NAMES ":./");
     while (count && strchr("-:./", m->original[at + count]))
         count--;
-    return run(m, at + 1, m->length, LOWER) && !(at && run(m, at - 1, at, LOWER UPPER DIGITS "_"))
+    const size_t from = at - (at && m->original[at - 1] == '-');
+    return run(m, at + 1, m->length, LOWER) && !(from && run(m, from - 1, from, NAMES ".+%"))
                ? count + (count > 0)
                : 0;
 }
@@ -503,6 +516,18 @@ static bool has_lines(const et_md_mask *m, size_t from, size_t to)
     return (!start || m->text[start - 1] == '\n') && (to == m->length || m->original[to] == '\n');
 }
 
+/* Whether markup up to `to` has code in it, or only its end has. next: of the code after its start.
+ */
+static bool has_code(const et_spans *code, size_t next, size_t to, bool end)
+{
+    for (; next < code->count && code->items[next].start < to; next++) {
+        const et_span *c = &code->items[next];
+        if (c->kind != ET_SPAN_TAG && (!end || c->start + c->length >= to))
+            return true;
+    }
+    return false;
+}
+
 /* Spans by position: those of blocks are there already. */
 ET_SORT_BY(compare, et_span, ET_UP(start), 0)
 
@@ -523,8 +548,11 @@ bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
         }
         if ((masked < blocks && m->kept.items[masked].start <= i) || m->text[i] != m->original[i])
             continue;
-        const size_t count = markup(m, i, &block);
-        if (!count) {
+        const size_t whole = code_block(m, i);
+        const bool taken = whole && !has_code(code, next, i + whole, true);
+        block = true;
+        const size_t count = taken ? whole : markup(m, i, &block);
+        if (!count || (!taken && has_code(code, next, i + count, false))) {
             i += m->original[i] == '\\';
             continue;
         }

@@ -491,9 +491,9 @@ static int take_text(reader *r, MD_TEXTTYPE type, size_t from, size_t to)
     }
     if (r->finds_code) {
         const bool hides = type == MD_TEXT_CODE || type == MD_TEXT_HTML;
-        return hides && !et_spans_add(&r->code, (et_span){ .start = from, .length = to - from })
-                   ? NO_MEMORY
-                   : 0;
+        const et_span span = { from, to - from, type == MD_TEXT_HTML ? ET_SPAN_TAG : ET_SPAN_TEXT,
+                               0, false };
+        return hides && !et_spans_add(&r->code, span) ? NO_MEMORY : 0;
     }
     if (r->verbatim)
         return 0;
