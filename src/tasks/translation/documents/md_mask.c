@@ -325,26 +325,21 @@ static size_t up_to(const et_md_mask *m, size_t at, size_t skip, const char *wor
  * if the content is code; else 0. */
 static size_t code_block(const et_md_mask *m, size_t at)
 {
-    static const char *const code[] = {
-        "code",  "codeblock", "code-toggle", "comment", "highlight",
-        "katex", "math",      "mermaid",     "raw",     "verbatim"
-    };
+    static const char code[] =
+        "code codeblock code-toggle comment highlight katex math mermaid raw verbatim";
     const bool liquid = begins(m, at, m->length, "{%");
     if (!liquid && !begins(m, at, m->length, "{{<") && !begins(m, at, m->length, "{{%"))
         return 0;
     const size_t skip = at + (liquid ? 2 : 3), from = skip + run(m, skip, m->length, " -");
     const size_t length = run(m, from, m->length, NAMES);
     char end[40];
-    for (size_t i = 0; i < sizeof code / sizeof *code; i++) {
-        if (strlen(code[i]) != length || memcmp(code[i], m->original + from, length) != 0)
-            continue;
-        snprintf(end, sizeof end, "%s%s ", liquid ? "end" : "/", code[i]);
-        const size_t most = m->length - at < 8 * MARKUP_MAX ? m->length : at + 8 * MARKUP_MAX;
-        const size_t found = find(m, from + length, most, end);
-        const size_t close = found < most ? up_to(m, found, 0, "}") : 0;
-        return close ? found + close + !liquid - at : 0;
-    }
-    return 0;
+    if (!et_is_listed(code, m->original + from, length))
+        return 0;
+    snprintf(end, sizeof end, "%s%.*s ", liquid ? "end" : "/", (int)length, m->original + from);
+    const size_t most = m->length - at < 8 * MARKUP_MAX ? m->length : at + 8 * MARKUP_MAX;
+    const size_t found = find(m, from + length, most, end);
+    const size_t close = found < most ? up_to(m, found, 0, "}") : 0;
+    return close ? found + close + !liquid - at : 0;
 }
 
 static size_t braces(const et_md_mask *m, size_t at)

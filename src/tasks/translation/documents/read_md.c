@@ -468,9 +468,7 @@ static void find_links(reader *r, size_t at)
 /* An element of inline HTML whose text stays. */
 static void take_html(reader *r, const char *tag, size_t length)
 {
-    static const char *const elements[] = {
-        "code", "kbd", "pre", "samp", "script", "style", "var"
-    };
+    static const char elements[] = "code kbd pre samp script style var";
     const bool close = length > 1 && tag[1] == '/';
     const char *name = tag + 1 + close;
     size_t count = 0;
@@ -478,9 +476,10 @@ static void take_html(reader *r, const char *tag, size_t length)
         count++;
     if (close && count == strlen(r->hidden) && !strncasecmp(name, r->hidden, count))
         r->hidden[0] = 0;
-    for (size_t i = 0; i < sizeof elements / sizeof *elements && !close && !*r->hidden; i++)
-        if (*tag == '<' && count == strlen(elements[i]) && !strncasecmp(name, elements[i], count))
-            memcpy(r->hidden, elements[i], count + 1);
+    if (!close && !*r->hidden && *tag == '<' && et_is_listed(elements, name, count)) {
+        memcpy(r->hidden, name, count);
+        r->hidden[count] = 0;
+    }
 }
 
 static int take_text(reader *r, MD_TEXTTYPE type, size_t from, size_t to)
