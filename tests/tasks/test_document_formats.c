@@ -283,6 +283,11 @@ static void test_formats__po(void **state)
         { ET_DOCUMENT_PO, "msgid \"E&xit\"\nmsgstr \"\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"\"\n",
           "msgid \"E&xit\"\nmsgstr \"E&XIT\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"R&D, &amp; "
           "A_B\"\n" },
+        { ET_DOCUMENT_PO, "msgid \"no a in the structure Bad_name\"\nmsgstr \"\"\n",
+          "msgid \"no a in the structure Bad_name\"\nmsgstr \"NO A IN THE STRUCTURE BAD_NAME\"\n" },
+        /* Words in angle brackets, and attributes without values. */
+        { ET_DOCUMENT_PO, "msgid \"a <file name> <input b> <c>\"\nmsgstr \"\"\n",
+          "msgid \"a <file name> <input b> <c>\"\nmsgstr \"A <FILE NAME> <input b> <c>\"\n" },
         { ET_DOCUMENT_PO, "msgctxt \"a\"\nmsgid \"\"\nmsgstr \"\"\n",
           "msgctxt \"a\"\nmsgid \"\"\nmsgstr \"\"\n" },
         { ET_DOCUMENT_PO, "# a\n", "# a\n" },

@@ -211,9 +211,11 @@ static bool is_upper(char c)
 static bool is_key(const char *text, size_t at)
 {
     const char before = at ? text[at - 1] : 0, next = text[at + 1];
-    size_t word = at;
+    size_t word = at, blanks = 0;
     uint32_t code;
     et_span span;
+    for (const char *c = text; *c; c++)
+        blanks += *c == ' ';
     while (word && (is_word(text[word - 1]) || text[word - 1] == '_'))
         word--;
     if (!is_word(next) || (text[at] == '&' && et_entity_read(text + at, strlen(text + at), &code)))
@@ -222,9 +224,10 @@ static bool is_key(const char *text, size_t at)
          from = span.start + span.length)
         if (at >= span.start && at < span.start + span.length)
             return false;
-    if (is_word(before)) /* E_xit, not max_size or R&D */
-        return is_upper(text[word]) && !is_upper(next) && !(next >= '0' && next <= '9');
-    return text[at] == '&' || is_upper(next) || strchr(text, ' ');
+    if (is_word(before)) /* E_xit, not max_size, R&D or Bad_name in a sentence */
+        return is_upper(text[word]) && !is_upper(next) && !(next >= '0' && next <= '9') &&
+               blanks < 5;
+    return text[at] == '&' || is_upper(next) || blanks;
 }
 
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at)

@@ -73,12 +73,17 @@ typedef struct tag {
     const char *after;
 } tag;
 
+/* Elements that may have attributes without values. Words in <file name> are no such attributes. */
+static const char bare[] = "a audio button details dialog form iframe img input ol option script "
+                           "select textarea track video";
+
 /* Reads a tag at `at`. Its values may have > in quotes. false: it is text. */
 static bool read_tag(const reader *r, const char *at, tag *t)
 {
     size_t bytes, length = 0;
     const char *const limit = at + TAG_MAX;
     char quote = 0, before = 0;
+    bool values = false, words = false;
     *t = (tag){ .after = NULL };
     if (!begins(r, at, "<", &at))
         return false;
@@ -101,6 +106,8 @@ static bool read_tag(const reader *r, const char *at, tag *t)
     if (!is_among(c, SPACE "/>"))
         return false;
     for (; at < r->end && at < limit; c = read_char(r, at += bytes, &bytes)) {
+        values |= c == '=';
+        words |= !is_among(c, SPACE "/>");
         if (quote) {
             quote = c == quote ? 0 : quote;
         } else if (is_among(c, "\"'") && before == '=') {
@@ -110,7 +117,7 @@ static bool read_tag(const reader *r, const char *at, tag *t)
         } else if (c == '>') {
             t->after = at + bytes;
             t->empty = before == '/';
-            return true;
+            return values || !words || et_is_listed(bare, t->name, strlen(t->name));
         }
         before = is_among(c, SPACE) ? before : c;
     }
