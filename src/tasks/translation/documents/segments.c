@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -118,12 +117,6 @@ static bool message_branch(const char *text, size_t end, size_t *at, size_t *fro
 /* Whether a message begins with the brace at text[start]. Its end is not known yet. */
 static bool read_head(const char *text, size_t length, size_t start, et_message *m)
 {
-    static const struct {
-        const char *word;
-        bool counts;
-    } kinds[] = {
-        { "plural", true }, { "selectordinal", true }, { "select", false }, { "choice", false }
-    };
     size_t at = start + 1 + run(text, length, start + 1, SPACE);
     const size_t name = run(text, length, at, NAMES);
     at += name;
@@ -132,22 +125,20 @@ static bool read_head(const char *text, size_t length, size_t start, et_message 
         return false;
     at += 1 + run(text, length, at + 1, SPACE);
     const size_t word = run(text, length, at, NAMES);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strlen(kinds[i].word) != word || strncasecmp(kinds[i].word, text + at, word) != 0)
-            continue;
-        at += word;
-        at += run(text, length, at, SPACE);
-        if (at >= length || text[at] != ',')
-            return false;
-        at += 1 + run(text, length, at + 1, SPACE);
-        if (length - at > 7 && !memcmp(text + at, "offset:", 7))
-            at += 7 + run(text, length, at + 7, SPACE "0123456789");
-        *m = (et_message){
-            .start = start, .first = at, .counts = kinds[i].counts, .choice = *kinds[i].word == 'c'
-        };
-        return true;
-    }
-    return false;
+    if (!et_is_listed("plural selectordinal select choice", text + at, word))
+        return false;
+    *m = (et_message){ .start = start,
+                       .counts = et_is_listed("plural selectordinal", text + at, word),
+                       .choice = et_is_listed("choice", text + at, word) };
+    at += word;
+    at += run(text, length, at, SPACE);
+    if (at >= length || text[at] != ',')
+        return false;
+    at += 1 + run(text, length, at + 1, SPACE);
+    if (length - at > 7 && !memcmp(text + at, "offset:", 7))
+        at += 7 + run(text, length, at + 7, SPACE "0123456789");
+    m->first = at;
+    return true;
 }
 
 /* Whether the brace at text[start] begins a message. */

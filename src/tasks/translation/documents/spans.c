@@ -83,20 +83,17 @@ static size_t bracketed(rest r, size_t skip)
 /* {count, number}, {when, date, ::yMMMd} of ICU. */
 static size_t format_of_icu(rest r)
 {
-    static const char *const kinds[] = { "number",   "date",     "time", "ordinal",
-                                         "spellout", "duration", "list" };
-    size_t at = 1 + run(r, 1, " ", 4), kind = 0;
+    size_t at = 1 + run(r, 1, " ", 4);
     const size_t name = run(r, at, NAMES, PLACEHOLDER_MAX);
     at += name;
     at += run(r, at, " ", 4);
     if (!name || !has(r, at, ","))
         return 0;
     at += 1 + run(r, at + 1, " ", 4);
-    while (kind < sizeof kinds / sizeof *kinds && !has(r, at, kinds[kind]))
-        kind++;
-    if (kind == sizeof kinds / sizeof *kinds)
+    const size_t kind = run(r, at, LETTERS, 16);
+    if (!et_is_listed("number date time ordinal spellout duration list", r.at + at, kind))
         return 0;
-    at += strlen(kinds[kind]);
+    at += kind;
     at += run(r, at, " ", 4);
     if (!has(r, at, "}") && !has(r, at, ","))
         return 0;
