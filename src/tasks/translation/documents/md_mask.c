@@ -126,7 +126,10 @@ static bool mask_admonition(et_md_mask *m, const line *l)
 
 static bool is_admonition(const et_md_mask *m, const line *l)
 {
-    const bool tab = begins(m, l->at, l->end, "=== \"");
+    const size_t mark = l->at + 3 + run(m, l->at + 3, l->end, "+!");
+    const size_t blanks = run(m, mark, l->end, " ");
+    const bool tab =
+        begins(m, l->at, l->end, "===") && blanks && begins(m, mark + blanks, l->end, "\"");
     const size_t at = l->at + 3 + begins(m, l->at, l->end, "???+") + 1;
     return tab || ((begins(m, l->at, l->end, "!!! ") || begins(m, l->at, l->end, "??? ") ||
                     begins(m, l->at, l->end, "???+ ")) &&
