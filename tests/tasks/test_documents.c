@@ -437,6 +437,9 @@ static void test_documents__md_beyond(void **state)
           "```js\na\n\nimport b from 'c';\n```\nD\n\n~~~\n\nexport { e };\n~~~\nF\n" },
         { ET_DOCUMENT_MD, "===! \"a\"\n    b\n===  \"c\"\n\n    d\n\n% e\nf\n% g\n",
           "===! \"A\"\n    B\n===  \"C\"\n\n    D\n\n% E\nF\n% G\n" },
+        { ET_DOCUMENT_MD,
+          "{{< code a=b />}}\n\nc\n\n{{< code >}}\n\nd\n\n{{< code >}}\n\ne\n\n{{< /code >}}\n",
+          "{{< code a=b />}}\n\nC\n\n{{< code >}}\n\nD\n\n{{< code >}}\n\ne\n\n{{< /code >}}\n" },
         /* Markup does not end in code, and a rule is no front matter. */
         { ET_DOCUMENT_MD, "a $$ b\n\n```\n$$\n```\n\nc {{ d\n```\n}}\n```\ne $$ f\n\ng $$ h\n",
           "A $$ B\n\n```\n$$\n```\n\nC {{ D\n```\n}}\n```\nE $$ F\n\nG $$ H\n" },

@@ -333,14 +333,18 @@ static size_t code_block(const et_md_mask *m, size_t at)
     const bool liquid = begins(m, at, m->length, "{%");
     if (!liquid && !begins(m, at, m->length, "{{<") && !begins(m, at, m->length, "{{%"))
         return 0;
-    const size_t skip = at + (liquid ? 2 : 3), from = skip + run(m, skip, m->length, " -");
-    const size_t length = run(m, from, m->length, NAMES);
+    const size_t most = m->length - at < 8 * MARKUP_MAX ? m->length : at + 8 * MARKUP_MAX;
+    const size_t skip = at + (liquid ? 2 : 3), from = skip + run(m, skip, most, " -");
+    const size_t length = run(m, from, most, NAMES);
     char end[40];
     if (!et_is_listed(code, m->original + from, length))
         return 0;
     snprintf(end, sizeof end, "%s%.*s ", liquid ? "end" : "/", (int)length, m->original + from);
-    const size_t most = m->length - at < 8 * MARKUP_MAX ? m->length : at + 8 * MARKUP_MAX;
-    const size_t found = find(m, from + length, most, end);
+    const size_t found = find(m, from + length, most, end), tag = find(m, from, found, "}");
+    /* One that is closed in itself, or is followed by another, has no content. */
+    if (m->original[tag - 3] == '/' ||
+        memmem(m->original + from, found - from, m->original + at, from + length - at))
+        return 0;
     const size_t close = found < most ? up_to(m, found, 0, "}") : 0;
     return close ? found + close + !liquid - at : 0;
 }
