@@ -180,6 +180,13 @@ static void add_markup(reader *r, size_t from, size_t to, size_t first, size_t l
     et_strbuf_release(&tag);
 }
 
+static bool is_no_sentence(const reader *r, size_t at)
+{
+    const char *text = text_of(r);
+    return at < r->d->length && (is_among(text[at], "|+") ||
+                                 (text[at] == '%' && at + 1 < r->d->length && text[at + 1] == ' '));
+}
+
 /* Whether the line end stays, because one of its lines is no sentence but may be of a table, or is
  * a comment of MyST or a title of Pandoc, which begin with %. */
 static bool is_kept_line(const reader *r, size_t line_end)
@@ -202,7 +209,7 @@ static bool is_kept_line(const reader *r, size_t line_end)
         start--;
     while (start < line_end && is_among(text[start], " \t>"))
         start++;
-    return (at < r->d->length && is_among(text[at], "|+%")) || is_among(text[start], "|+%");
+    return is_no_sentence(r, at) || is_no_sentence(r, start);
 }
 
 /* The line end of a break: of those between the texts around the event the last ones are breaks,
