@@ -30,6 +30,7 @@
 #include "formats/grid.h"
 #include "systems/training/session.h"
 #include "tasks/tabular/predict/explain.h"
+#include "tasks/tabular/predict/predict.h"
 
 /* ---- measuring importance ---- */
 
@@ -362,17 +363,9 @@ static int explain_column(const explain_options *args, et_explain *e, const char
 {
     const int field = et_schema_position(schema_of(e), name);
     et_explain_partial partial = { .count = 0 };
-    if (field < 0 || !et_explain_reads(e, field)) {
-        const et_schema *schema = schema_of(e);
-        const char *names[257];
-        int count = 0;
-        for (int i = 0; i < et_schema_count(schema) && count < 256; i++)
-            if (et_explain_reads(e, i))
-                names[count++] = et_schema_at(schema, i)->name;
-        names[count] = NULL;
+    if (field < 0 || !et_explain_reads(e, field))
         return et_fail(error, ET_EUSAGE, "--partial %s: the model reads no such column%s", name,
-                       et_nearest_hint(name, names, "").text);
-    }
+                       et_predictor_hint(et_explain_predictor(e), name, true).text);
     int status = et_explain_partial_of(e, field, (int)args->points, &partial, error);
     if (!status && args->output && !(partial.numbers && partial.count > 1))
         status = et_fail(error, ET_EUSAGE,

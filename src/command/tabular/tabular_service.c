@@ -16,6 +16,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/decision.h"
+#include "command/web/serving.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/unknown_values.h"
@@ -333,18 +334,11 @@ static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
 /* A misspelt name would be a missing value. */
 static int check_names(const predictions *all, const et_value *row, et_error *error)
 {
-    const char *names[257];
     const et_schema *schema = et_encoder_schema(encoder_of(all));
-    int count = et_schema_count(schema) < 256 ? et_schema_count(schema) : 256;
-    for (const et_value *v = row->first; v; v = v->next) {
-        if (et_schema_position(schema, v->key) >= 0)
-            continue;
-        for (int i = 0; i < count; i++)
-            names[i] = et_schema_at(schema, i)->name;
-        names[count] = NULL;
-        return et_fail(error, ET_EDATA, "the model has no column %.64s%s", v->key,
-                       et_nearest_hint(v->key, names, "").text);
-    }
+    for (const et_value *v = row->first; v; v = v->next)
+        if (et_schema_position(schema, v->key) < 0)
+            return et_fail(error, ET_EDATA, "the model has no column %.64s%s", v->key,
+                           et_predictor_hint(all->predictor, v->key, false).text);
     return ET_OK;
 }
 
@@ -480,11 +474,7 @@ static void begin_answer(const predictions *all, et_service_request *request)
         et_prediction_lines_begin(&all->csv, all->predictor, &head);
     else if (what->form == LIST)
         et_strbuf_append(&head, "{\"predictions\": [");
-    if (head.failed)
-        request->status = et_alloc_failed(&request->error, head.length, "an answer");
-    else
-        et_service_answer(request, et_strbuf_text(&head), head.length);
-    et_strbuf_release(&head);
+    et_service_answer_text(request, &head);
 }
 
 static void end_answer(et_service_request *request)
@@ -502,11 +492,7 @@ static void end_answer(et_service_request *request)
     }
     if (what->form == LIST || what->tells)
         et_strbuf_append(&end, "}\n");
-    if (end.failed)
-        request->status = et_alloc_failed(&request->error, end.length, "an answer");
-    else
-        et_service_answer(request, et_strbuf_text(&end), end.length);
-    et_strbuf_release(&end);
+    et_service_answer_text(request, &end);
 }
 
 static int read_request(et_service *self, et_service_request *request, et_error *error)

@@ -9,6 +9,7 @@
 #include "command/translation/libretranslate.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "command/web/serving.h"
 #include "data/text/punctuation.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/glossary.h"
@@ -676,11 +677,7 @@ static void print_own(batch *b, size_t i)
             et_json_print_string(&out, b->results[line]);
     }
     et_strbuf_append(&out, "]}\n");
-    if (out.failed)
-        request->status = et_alloc_failed(&request->error, out.length, "an answer");
-    else
-        et_service_answer(request, out.data, out.length);
-    et_strbuf_release(&out);
+    et_service_answer_text(request, &out);
 }
 
 /* The next model of the route, or the answer. */

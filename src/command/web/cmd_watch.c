@@ -615,17 +615,6 @@ const et_usage et_usage_watch = {
 
 /* ---- requests ---- */
 
-static void reply(et_http_request *to, const char *type, const et_strbuf *text)
-{
-    const et_http_answer answer = {
-        .status = 200, .type = type, .bytes = et_strbuf_text(text), .length = text->length
-    };
-    if (text->failed)
-        et_http_refuse(to, 503, "no memory for the answer");
-    else
-        et_http_reply(to, &answer);
-}
-
 static int http_status(int status)
 {
     switch (status) {
@@ -645,7 +634,7 @@ static void finish(et_http_request *to, int status, const et_error *error, const
                    et_strbuf *text)
 {
     if (!status)
-        reply(to, type, text);
+        et_web_reply_text(to, 200, type, text);
     else
         et_http_refuse(to, http_status(status), error->text);
     et_strbuf_release(text);
@@ -662,7 +651,7 @@ static void handle_runs(void *payload, et_http_request *from)
     et_strbuf out = ET_STRBUF_INIT;
     board_update(payload);
     board_runs(payload, &out);
-    reply(from, "application/json", &out);
+    et_web_reply_text(from, 200, "application/json", &out);
     et_strbuf_release(&out);
 }
 

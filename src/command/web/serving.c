@@ -203,6 +203,15 @@ void et_service_answer(et_service_request *request, const char *bytes, size_t le
     et_strbuf_append_bytes(&job->answer, bytes, length);
 }
 
+void et_service_answer_text(et_service_request *request, et_strbuf *text)
+{
+    if (text->failed)
+        request->status = et_alloc_failed(&request->error, text->length, "an answer");
+    else
+        et_service_answer(request, et_strbuf_text(text), text->length);
+    et_strbuf_release(text);
+}
+
 bool et_service_ended(const et_service_request *request)
 {
     return atomic_load(&((const et_job *)(const void *)request)->ended);
@@ -398,17 +407,6 @@ static void handle_path(void *payload, et_http_request *from)
     reply(from, job);
 }
 
-static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
-{
-    const et_http_answer answer = {
-        .status = status, .type = type, .bytes = et_strbuf_text(text), .length = text->length
-    };
-    if (text->failed)
-        et_http_refuse(to, 503, "no memory for the answer");
-    else
-        et_http_reply(to, &answer);
-}
-
 static void reply_value(et_http_request *to, int status, const et_value *value)
 {
     et_strbuf out = ET_STRBUF_INIT;
@@ -418,7 +416,7 @@ static void reply_value(et_http_request *to, int status, const et_value *value)
     }
     et_json_print(&out, value, 2);
     et_strbuf_append_char(&out, '\n');
-    reply_text(to, status, "application/json", &out);
+    et_web_reply_text(to, status, "application/json", &out);
     et_strbuf_release(&out);
 }
 
@@ -481,7 +479,7 @@ static void handle_metrics(void *payload, et_http_request *from)
             }
         }
     }
-    reply_text(from, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+    et_web_reply_text(from, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
     et_arena_release(&arena);
     et_strbuf_release(&out);
 }

@@ -45,4 +45,7 @@ int et_serving_run(et_serving *serving, const volatile sig_atomic_t *stop);
 
 et_serving_counts et_serving_count(const et_serving *serving);
 
+/* et_service_answer of a text, which it releases. The request fails if the text has failed. */
+void et_service_answer_text(et_service_request *request, et_strbuf *text);
+
 #endif

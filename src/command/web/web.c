@@ -87,6 +87,17 @@ int et_web_check_type(const et_http_request *from, const char *const *others, co
     return 415;
 }
 
+void et_web_reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
+{
+    const et_http_answer answer = {
+        .status = status, .type = type, .bytes = et_strbuf_text(text), .length = text->length
+    };
+    if (text->failed)
+        et_http_refuse(to, 503, "no memory for the answer");
+    else
+        et_http_reply(to, &answer);
+}
+
 void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length)
 {
     et_assert(to && page && length);

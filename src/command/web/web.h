@@ -13,6 +13,7 @@
 #ifndef ETUDE_COMMAND_WEB_WEB_H
 #define ETUDE_COMMAND_WEB_WEB_H
 
+#include "base/text/strbuf.h"
 #include "command/options/options.h"
 #include "command/web/guard.h"
 #include "command/web/server.h"
@@ -52,6 +53,8 @@ void et_web_close(et_web *web);
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error);
 
+/* Answers with a text, or 503 if it has failed. */
+void et_web_reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text);
 /* Answers with a page. */
 void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length);
 

@@ -18,6 +18,7 @@
 #include <etude/predictor.h>
 
 #include "base/arena.h"
+#include "base/fields/fields.h"
 #include "data/table/features/encoder.h"
 #include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
@@ -121,6 +122,8 @@ double et_predictor_value(const et_predictor *predictor, int output, int64_t at,
  * from those of training overflow inside the model. where: NULL, or a prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
+/* The hint at a column of the model with nearly this name. read: only of those that it reads. */
+et_hint et_predictor_hint(const et_predictor *predictor, const char *name, bool read);
 /* The cell of the model's key; NULL: it has none. */
 const et_cell *et_predictor_key(const et_predictor *predictor, const et_cell *cells);
 

@@ -260,16 +260,11 @@ static int find_cells(call *c, et_error *error)
     const et_encoder *encoder = c->p->model->encoder;
     const et_schema *schema = et_encoder_schema(encoder);
     for (size_t i = 0; i < c->named_count; i++) {
-        const char *name = c->named[i].column ? c->named[i].column : "NULL", *names[257];
+        const char *name = c->named[i].column ? c->named[i].column : "NULL";
         const int field = c->named[i].column ? et_schema_position(schema, name) : -1;
-        if (field < 0) {
-            const int count = et_schema_count(schema) < 256 ? et_schema_count(schema) : 256;
-            for (int k = 0; k < count; k++)
-                names[k] = et_schema_at(schema, k)->name;
-            names[count] = NULL;
+        if (field < 0)
             return et_fail(error, ET_ECONFIG, "the model has no column %s%s", name,
-                           et_nearest_hint(name, names, "").text);
-        }
+                           et_predictor_hint(c->p, name, false).text);
         if (et_schema_at(schema, field)->length != 1)
             return et_fail(error, ET_ECONFIG,
                            "column %s has more than one value: give rows as text", name);

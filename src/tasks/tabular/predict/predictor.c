@@ -533,6 +533,19 @@ void et_predictors_close(et_predictors *all)
 
 /* ---- rows ---- */
 
+et_hint et_predictor_hint(const et_predictor *p, const char *name, bool read)
+{
+    const et_encoder *encoder = p->model->encoder;
+    const et_schema *schema = et_encoder_schema(encoder);
+    const char *names[257];
+    int count = 0;
+    for (int i = 0; i < et_schema_count(schema) && count < 256; i++)
+        if (!read || et_encoder_reads(encoder, i, false))
+            names[count++] = et_schema_at(schema, i)->name;
+    names[count] = NULL;
+    return et_nearest_hint(name, names, "");
+}
+
 const et_cell *et_predictor_key(const et_predictor *p, const et_cell *cells)
 {
     const char *name;
