@@ -432,17 +432,15 @@ int et_libre_models_find(const et_libre_models *all, const char *source, const c
     et_assert(source && target && route && automatic);
     char from[ET_LANGUAGE_MAX], to[ET_LANGUAGE_MAX];
     const char *only = all->items[0].source;
-    int status = ET_OK;
     make_code(source, strlen(source), from);
     make_code(target, strlen(target), to);
     *automatic = !strcmp(from, "auto");
-    if (*automatic || !*only)
-        status = source_of(all, &only, error);
-    if (!status && *automatic)
+    const int status = *automatic || !*only ? source_of(all, &only, error) : ET_OK;
+    if (status)
+        return status;
+    if (*automatic)
         snprintf(from, sizeof from, "%s", only);
-    if (!status && !find_route(all, from, to, route))
-        status = refuse_pair(all, source, target, from, error);
-    return status;
+    return find_route(all, from, to, route) ? ET_OK : refuse_pair(all, source, target, from, error);
 }
 
 /* ---- requests ---- */

@@ -455,13 +455,11 @@ int et_parallel_read(const et_parallel_args *args, et_lines *sources, et_lines *
                      struct et_comm *comm, et_error *error)
 {
     et_assert(sources && references);
-    int status = et_lines_read_file(sources, args->source, comm, error);
-    if (!status && args->pairs)
-        status = split_pairs(sources, references, args->source, error);
-    if (!status && !args->pairs)
-        status = et_lines_read_file(references, args->reference, comm, error);
-    if (!status)
-        status = et_lines_check_pairs(sources, args->source, references,
-                                      args->pairs ? args->source : args->reference, error);
-    return status;
+    int status;
+    if ((status = et_lines_read_file(sources, args->source, comm, error)) ||
+        (status = args->pairs ? split_pairs(sources, references, args->source, error)
+                              : et_lines_read_file(references, args->reference, comm, error)))
+        return status;
+    return et_lines_check_pairs(sources, args->source, references,
+                                args->pairs ? args->source : args->reference, error);
 }

@@ -462,23 +462,22 @@ static int read_own(const translations *all, et_service_request *request, asked 
 {
     static const char *const keys[] = { "lines", "beam_size", "n_best", "source", "target", NULL };
     int64_t beam = 0, results = 0;
-    int status = et_service_keys(request, keys, error);
-    if (!status)
-        status = find_route(all, request, to, error);
-    const size_t last = status ? 0 : to->route.models[to->route.count - 1];
-    if (!status &&
-        !(status = et_service_number(request, "beam_size", 1, all->models.items[last].beam_max,
-                                     all->models.items[last].beam, &beam, error)))
-        status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error);
-    if (!status && results > beam)
-        status =
-            et_fail(error, ET_EDATA, "n_best %lld: more than the beam size, %lld; raise beam_size",
-                    (long long)results, (long long)beam);
-    if (!status) {
-        to->beam = (int)beam;
-        to->results = (int)results;
-        status = read_lines(all, request, to, error);
-    }
+    int status;
+    if ((status = et_service_keys(request, keys, error)) ||
+        (status = find_route(all, request, to, error)))
+        return status;
+    const served_model *last = &all->models.items[to->route.models[to->route.count - 1]];
+    if ((status = et_service_number(request, "beam_size", 1, last->beam_max, last->beam, &beam,
+                                    error)) ||
+        (status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error)))
+        return status;
+    if (results > beam)
+        return et_fail(error, ET_EDATA,
+                       "n_best %lld: more than the beam size, %lld; raise beam_size",
+                       (long long)results, (long long)beam);
+    to->beam = (int)beam;
+    to->results = (int)results;
+    status = read_lines(all, request, to, error);
     if (!status && !request->items) {
         const char *none = to->results ? "{\"hypotheses\": []}\n" : "{\"translations\": []}\n";
         et_service_answer(request, none, strlen(none));

@@ -115,28 +115,31 @@ static int find_service(const serve_options *args, const et_call *call,
 {
     const et_task_kind *kind;
     int status = et_experiment_find_kind(&kind, call->program, args->model_dir, error);
-    *class = status ? NULL : kind->service;
-    if (!status && !*class && et_artifact_check_single(args->model_dir, error))
-        status = et_fail_while(error, ET_ECONFIG, "serve");
-    else if (!status && !*class)
-        status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
-                         args->model_dir, kind->name);
-    if (!status && (args->languages.count || args->tags.count) && !(*class)->languages)
-        status = et_fail(error, ET_EUSAGE,
-                         "--%s: the model in %s has no languages; leave the option out",
-                         args->languages.count ? "languages" : "tag", args->model_dir);
-    if (!status && args->service.terms && !(*class)->terms)
-        status =
-            et_fail(error, ET_EUSAGE, "--terms: the model in %s has no terms; leave the option out",
-                    args->model_dir);
-    if (!status && et_decision_is_given(&args->decision) && !(*class)->decides)
-        status = et_fail(error, ET_EUSAGE,
-                         "--%s: the model in %s predicts no class; leave the option out",
-                         args->decision.costs.count ? "costs" : "threshold", args->model_dir);
-    if (!status && args->service.other_count && !(*class)->ensembles)
-        status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
-                         args->service.others[0]);
-    return status;
+    if (status)
+        return status;
+    const et_service_class *found = *class = kind->service;
+    if (!found)
+        return et_artifact_check_single(args->model_dir, error)
+                   ? et_fail_while(error, ET_ECONFIG, "serve")
+                   : et_fail(error, ET_ECONFIG,
+                             "%s: etude serve does not support tasks of the kind %s",
+                             args->model_dir, kind->name);
+    if ((args->languages.count || args->tags.count) && !found->languages)
+        return et_fail(error, ET_EUSAGE,
+                       "--%s: the model in %s has no languages; leave the option out",
+                       args->languages.count ? "languages" : "tag", args->model_dir);
+    if (args->service.terms && !found->terms)
+        return et_fail(error, ET_EUSAGE,
+                       "--terms: the model in %s has no terms; leave the option out",
+                       args->model_dir);
+    if (et_decision_is_given(&args->decision) && !found->decides)
+        return et_fail(error, ET_EUSAGE,
+                       "--%s: the model in %s predicts no class; leave the option out",
+                       args->decision.costs.count ? "costs" : "threshold", args->model_dir);
+    if (args->service.other_count && !found->ensembles)
+        return et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
+                       args->service.others[0]);
+    return ET_OK;
 }
 
 static int run(et_serving *serving, const et_service_class *class, const et_web *web,

@@ -255,16 +255,18 @@ static int check(job *j, et_error *error)
     const et_job_task *task = et_job_config_task(j->config);
     j->output = j->given->output ? j->given->output : j->args->output;
     int status = et_job_config_create_server(&j->server, j->config, error);
-    if (!status && !j->server && task->role != ET_JOB_MASTER)
-        status = et_fail(error, ET_EUSAGE,
-                         "task %s %lld has no cluster, and a single node is always the master; "
-                         "remove \"task\" from " ET_JOB_CONFIG_VARIABLE,
-                         task->type, (long long)task->index);
-    if (!status && (!j->output || !*j->output))
-        status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory with --output");
-    if (!status && task->role == ET_JOB_MASTER && j->builder->dataset)
+    if (status)
+        return status;
+    if (!j->server && task->role != ET_JOB_MASTER)
+        return et_fail(error, ET_EUSAGE,
+                       "task %s %lld has no cluster, and a single node is always the master; "
+                       "remove \"task\" from " ET_JOB_CONFIG_VARIABLE,
+                       task->type, (long long)task->index);
+    if (!j->output || !*j->output)
+        return et_fail(error, ET_EUSAGE, "the job has no output: name a directory with --output");
+    if (task->role == ET_JOB_MASTER && j->builder->dataset)
         et_encoder_warn_coarse(et_table_set_encoder(j->builder->dataset));
-    return status;
+    return ET_OK;
 }
 
 /* Batches of a pass: of the training source or, where that does not know, of the data set's. */
