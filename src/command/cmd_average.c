@@ -108,8 +108,7 @@ static int average(const average_options *args, const et_call *call, et_error *e
     const et_strings *paths = &args->paths;
     bool averages;
     et_outputs outputs = { .program = call->program };
-    for (size_t i = 0; i < paths->count; i++)
-        et_outputs_read(&outputs, paths->items[i]);
+    et_outputs_read_all(&outputs, paths);
     et_outputs_check(&outputs, "--output", args->output, error);
     int status = et_outputs_release(&outputs);
     if (!status)

@@ -50,6 +50,12 @@ void et_outputs_read(et_outputs *outputs, const char *path)
         note(outputs, path, &file);
 }
 
+void et_outputs_read_all(et_outputs *outputs, const et_strings *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        et_outputs_read(outputs, paths->items[i]);
+}
+
 static void note_read(void *outputs, const char *path)
 {
     et_outputs_read(outputs, path);

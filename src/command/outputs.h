@@ -40,6 +40,7 @@ typedef struct et_outputs {
 
 /* Notes that the command reads a file. NULL or a missing file is not noted. */
 void et_outputs_read(et_outputs *outputs, const char *path);
+void et_outputs_read_all(et_outputs *outputs, const et_strings *paths);
 
 /* Adds the files that a kind's settings name as inputs. */
 void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, const void *options);

@@ -906,8 +906,7 @@ int et_cmd_inspect(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
     et_arena arena = ET_ARENA_INIT;
     et_outputs outputs = { .program = ask->program };
-    for (size_t i = 0; i < ask->paths.count; i++)
-        et_outputs_read(&outputs, ask->paths.items[i]);
+    et_outputs_read_all(&outputs, &ask->paths);
     et_outputs_check_standard(&outputs, error);
     int status = et_outputs_release(&outputs);
     ask->list = et_value_list(&arena);

@@ -382,8 +382,7 @@ static int open_result(result *r, const data_options *args, const et_call *call,
     static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
     const char *directory = args->dry_run ? NULL : args->output;
     et_outputs outputs = { .program = call->program };
-    for (size_t i = 0; i < paths->count; i++)
-        et_outputs_read(&outputs, paths->items[i]);
+    et_outputs_read_all(&outputs, paths);
     et_outputs_read(&outputs, args->schema);
     et_outputs_check_standard(&outputs, error);
     if (!outputs.status && directory && !et_file_exists(directory)) {

@@ -490,8 +490,7 @@ int et_cmd_augment(const et_call *call, et_error *error)
         !(status = et_translating_check_decoding(&a.args->work, error)) &&
         !(status = name_outputs(&a, &arena, error))) {
         et_outputs outputs = { .program = call->program };
-        for (size_t i = 0; i < a.args->data.count; i++)
-            et_outputs_read(&outputs, a.args->data.items[i]);
+        et_outputs_read_all(&outputs, &a.args->data);
         et_outputs_read_model(&outputs, a.args->work.model_dir, a.args->work.options.checkpoint);
         et_outputs_check(&outputs, "--output", a.synthetic, error);
         et_outputs_check(&outputs, "--output", a.kept, error);

@@ -396,7 +396,7 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
     et_outputs_read_input(&outputs, args->input);
     et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
     for (int i = 0; i < args->work.ensemble.count; i++)
-        et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
+        et_outputs_read(&outputs, args->work.ensemble.others[i]);
     et_outputs_read(&outputs, args->score_targets);
     et_outputs_read(&outputs, args->work.decoding.terms);
     et_outputs_check_standard(&outputs, error);

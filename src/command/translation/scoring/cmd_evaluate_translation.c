@@ -229,7 +229,7 @@ static int evaluate_together(evaluate_options *args, const et_call *call, et_err
         et_outputs outputs = { .program = call->program };
         et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
         for (int i = 0; i < args->work.ensemble.count; i++)
-            et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
+            et_outputs_read(&outputs, args->work.ensemble.others[i]);
         et_outputs_read(&outputs, args->text.source);
         et_outputs_read(&outputs, args->text.reference);
         et_outputs_check_standard(&outputs, error);

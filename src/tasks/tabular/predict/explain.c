@@ -257,7 +257,6 @@ typedef struct worker {
     int status;
     et_error error;
     pthread_t thread;
-    bool started;
 } worker;
 
 static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t first)
@@ -313,22 +312,19 @@ static void *work(void *payload)
 static int predict(et_explain *e, const change *c, et_error *error)
 {
     worker workers[ET_PREDICTORS_MAX];
-    const int threads = omp_get_max_threads();
-    int status = ET_OK;
-    et_assert(e->predictors.count > 0);
-    for (int i = 0; i < e->predictors.count; i++)
+    const int threads = omp_get_max_threads(), count = e->predictors.count;
+    int status = ET_OK, started = 1;
+    et_assert(count > 0);
+    for (int i = 0; i < count; i++)
         workers[i] = (worker){ .e = e, .change = c, .number = i };
-    for (int i = 1; i < e->predictors.count && !status; i++) {
-        status = et_thread_start(&workers[i].thread, work, &workers[i], error);
-        workers[i].started = !status;
-    }
+    for (; started < count && !status; started += !status)
+        status = et_thread_start(&workers[started].thread, work, &workers[started], error);
     if (!status)
         work(&workers[0]);
     omp_set_num_threads(threads);
-    for (int i = 1; i < e->predictors.count; i++)
-        if (workers[i].started)
-            et_thread_join(workers[i].thread);
-    for (int i = 0; i < e->predictors.count && !status; i++)
+    while (--started > 0)
+        et_thread_join(workers[started].thread);
+    for (int i = 0; i < count && !status; i++)
         if (workers[i].status)
             status = et_fail(error, workers[i].status, "%s", workers[i].error.text);
     return status;
