@@ -23,6 +23,20 @@ typedef struct et_codes {
         NULL, 0, 0                                                                                 \
     }
 
+/* Of ASCII, whatever the locale is. */
+static inline bool et_ascii_is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+static inline bool et_ascii_is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+static inline bool et_ascii_is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || et_ascii_is_upper(c);
+}
+
 /* Whether text is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are
  * allowed. If not, *offset (may be NULL) is the start of the first bad sequence. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset);

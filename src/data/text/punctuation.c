@@ -139,11 +139,6 @@ typedef struct pass {
     et_strbuf *out;
 } pass;
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Bytes of the digit, in any script, before or at a position; 0: none. */
 static size_t digit_before(const pass *p, size_t at)
 {
@@ -178,8 +173,8 @@ static bool is_met(const pass *p, condition c, size_t from, size_t to, size_t *a
         return *after > 0;
     case BETWEEN_LETTERS:
         *after = 1;
-        return from > p->start && is_letter(p->text[from - 1]) && to < p->length &&
-               is_letter(p->text[to]);
+        return from > p->start && et_ascii_is_letter(p->text[from - 1]) && to < p->length &&
+               et_ascii_is_letter(p->text[to]);
     default:
         return true;
     }

@@ -381,7 +381,7 @@ static bool is_short_year(const char *text, size_t length)
 {
     int digits = 0;
     for (size_t i = 0; i < length && digits < 4; i++)
-        digits = text[i] >= '0' && text[i] <= '9' ? digits + 1 : 0;
+        digits = et_ascii_is_digit(text[i]) ? digits + 1 : 0;
     return digits < 4;
 }
 

@@ -108,25 +108,26 @@ static et_column_name nearest_cell(const et_csv_row *first, const char *name)
     return near;
 }
 
+/* The next cell of a header, from `from` on, that has a name: its text, or column_3. -1: none. */
+static int find_cell(const et_csv_row *header, int from, const char *name)
+{
+    for (int i = from; i < header->count; i++) {
+        const et_cell *cell = &header->cell[i];
+        if (cell->text && cell->length ? is_text(cell, name)
+                                       : !strcmp(et_column_numbered(i).text, name))
+            return i;
+    }
+    return -1;
+}
+
 /* Finds one value's column, and reports what is wrong with it. */
 static void find_value(et_columns *self, const et_csv_row *first, int at, const char *name,
                        bool needed, et_problems *problems)
 {
-    int found = -1;
-    for (int i = 0; i < first->count; i++) {
-        const et_cell *cell = &first->cell[i];
-        const bool has_name = cell->text && cell->length
-                                  ? is_text(cell, name)
-                                  : !strcmp(et_column_numbered(i).text, name);
-        if (!has_name)
-            continue;
-        if (found >= 0)
-            et_problems_add(problems,
-                            "the name %.60s is used twice, for columns %d and %d: rename one", name,
-                            found + 1, i + 1);
-        else
-            found = i;
-    }
+    const int found = find_cell(first, 0, name);
+    for (int i = found; i >= 0 && (i = find_cell(first, i + 1, name)) >= 0;)
+        et_problems_add(problems, "the name %.60s is used twice, for columns %d and %d: rename one",
+                        name, found + 1, i + 1);
     for (int i = 0; found < 0 && i < first->count; i++)
         if (needed && is_like(&first->cell[i], name)) {
             et_problems_add(problems,
@@ -434,21 +435,13 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
 static int find_in_header(const csv_rows *self, const et_csv_row *header, const char *name,
                           int *column, et_error *error)
 {
-    const size_t length = strlen(name);
-    *column = -1;
-    for (int i = 0; i < header->count; i++) {
-        const et_cell *cell = &header->cell[i];
-        const bool same = cell->text && cell->length
-                              ? cell->length == length && !memcmp(cell->text, name, length)
-                              : !strcmp(et_column_numbered(i).text, name);
-        if (same && *column >= 0)
-            return et_fail(error, ET_EDATA,
-                           "%s:%lld: the name %.64s is used twice, for columns %d and %d: rename "
-                           "one",
-                           self->rows.paths.items[self->file], (long long)header->line, name,
-                           *column + 1, i + 1);
-        *column = same ? i : *column;
-    }
+    *column = find_cell(header, 0, name);
+    const int again = *column < 0 ? -1 : find_cell(header, *column + 1, name);
+    if (again >= 0)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: the name %.64s is used twice, for columns %d and %d: rename one",
+                       self->rows.paths.items[self->file], (long long)header->line, name,
+                       *column + 1, again + 1);
     if (*column < 0) {
         et_column_name names[NAMES_MAX];
         const char *list[NAMES_MAX + 1];

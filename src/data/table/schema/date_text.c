@@ -21,6 +21,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/unicode.h"
+
 /* As POSIX's %y. */
 #define CENTURY_FROM 69
 /* Years of dates without a day: 4711-08 is rather a code. */
@@ -118,21 +120,16 @@ static int digits(scan *s, int least, int most, int *out)
 {
     int count = 0;
     *out = 0;
-    for (; count < most && s->at < s->end && *s->at >= '0' && *s->at <= '9'; count++)
+    for (; count < most && s->at < s->end && et_ascii_is_digit(*s->at); count++)
         *out = *out * 10 + (*s->at++ - '0');
     return count >= least ? count : 0;
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* The whole word that comes next, without taking it. */
 static size_t word_at(const scan *s)
 {
     size_t length = 0;
-    while (s->at + length < s->end && is_letter(s->at[length]))
+    while (s->at + length < s->end && et_ascii_is_letter(s->at[length]))
         length++;
     return length;
 }
@@ -448,7 +445,7 @@ static bool read_compact(scan *s, et_date *out)
         return false;
     out->month--;
     out->day--;
-    const bool seconds = s->at < s->end && *s->at >= '0' && *s->at <= '9';
+    const bool seconds = s->at < s->end && et_ascii_is_digit(*s->at);
     return (!seconds || read_second(s, out)) && read_zone(s, out);
 }
 
@@ -563,7 +560,7 @@ bool et_date_read(et_date *out, const char *text, size_t length, et_date_order o
 unsigned et_date_orders(const char *text, size_t length)
 {
     et_date month_first, day_first, time;
-    if (length < 3 || !(is_letter(*text) || (*text >= '0' && *text <= '9')))
+    if (length < 3 || !(et_ascii_is_letter(*text) || et_ascii_is_digit(*text)))
         return 0;
     bool a = et_date_read(&month_first, text, length, ET_DATE_MONTH_FIRST);
     bool b = et_date_read(&day_first, text, length, ET_DATE_DAY_FIRST);

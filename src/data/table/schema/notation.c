@@ -8,22 +8,13 @@
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/numbers/decimal.h"
+#include "base/text/unicode.h"
 #include "data/table/schema/number_short.h"
 
 const char *et_notation_name(et_notation notation)
 {
     static const char *const names[] = { NULL, "point", "comma" };
     return (unsigned)notation <= ET_NOTATION_COMMA ? names[notation] : NULL;
-}
-
-static bool is_digit(char c)
-{
-    return (unsigned char)(c - '0') < 10;
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* A text with an end. */
@@ -244,8 +235,9 @@ static size_t number_at(span s)
 {
     const char *from = s.at;
     for (size_t wide = 1; s.at < s.end && wide;) {
-        wide = is_digit(*s.at) ? 1 : begins_any(s, separators);
-        if (!wide || !(is_digit(*s.at) || (s.at + wide < s.end && is_digit(s.at[wide]))))
+        wide = et_ascii_is_digit(*s.at) ? 1 : begins_any(s, separators);
+        if (!wide ||
+            !(et_ascii_is_digit(*s.at) || (s.at + wide < s.end && et_ascii_is_digit(s.at[wide]))))
             break;
         s.at += wide;
     }
@@ -261,15 +253,17 @@ static bool is_unit(span s)
     const size_t length = (size_t)(s.end - s.at);
     size_t characters = 0;
     if (!length || length > ET_UNIT_BYTES ||
-        !(is_letter(*s.at) || *s.at == '%' || *s.at == '$' || (unsigned char)*s.at >= 0xc2) ||
+        !(et_ascii_is_letter(*s.at) || *s.at == '%' || *s.at == '$' ||
+          (unsigned char)*s.at >= 0xc2) ||
         begins_any(s, minuses) || begins_any(s, separators))
         return false;
     for (const char *at = s.at; at < s.end; at++) {
         const unsigned char c = (unsigned char)*at;
         characters += (c & 0xc0) != 0x80;
         const char next = at + 1 < s.end ? at[1] : ' ';
-        if (is_digit(*at) ? (!is_letter(at[-1]) && at[-1] != '^') || is_letter(next)
-                          : c < 0x80 && !is_letter(*at) && !strchr("%$/.^ ", c))
+        if (et_ascii_is_digit(*at)
+                ? (!et_ascii_is_letter(at[-1]) && at[-1] != '^') || et_ascii_is_letter(next)
+                : c < 0x80 && !et_ascii_is_letter(*at) && !strchr("%$/.^ ", c))
             return false;
     }
     return characters <= UNIT_CHARACTERS;
@@ -284,7 +278,7 @@ static span find_unit(span s)
         ;
     const size_t sign = currency_sign(s);
     const size_t length = sign ? sign : begins_any(s, currencies);
-    if (length && s.at + length < s.end && !is_letter(s.at[length]))
+    if (length && s.at + length < s.end && !et_ascii_is_letter(s.at[length]))
         return (span){ s.at, s.at + length };
     while (peel_back(&s, &a, &closed, NULL))
         ;
@@ -298,7 +292,7 @@ static span find_unit(span s)
 static bool may_be_number(const char *text, size_t length)
 {
     for (size_t i = 0; i < length && i < 16; i++)
-        if (is_digit(text[i]))
+        if (et_ascii_is_digit(text[i]))
             return true;
     return false;
 }

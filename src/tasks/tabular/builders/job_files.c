@@ -147,14 +147,12 @@ int et_builder_write(const et_model_builder *builder, const et_job_config *confi
     int status = ET_OK;
     for (int i = 0; i < JOB_FILES && !status; i++) {
         const bool table = i < ET_TABLE_FILES, model = i == ET_TABLE_FILE_MODEL;
-        char *path = et_path_join(directory, table   ? et_table_file_names[i]
-                                             : model ? ET_RUN_BUILDER
-                                                     : "job.yaml");
-        status = !path   ? et_alloc_failed(error, strlen(directory), "a path")
-                 : table ? et_table_file_save(&texts, i, path, error)
-                 : model ? write_builder(builder, path, error)
-                         : write_job(builder, config, path, error);
-        et_free(path);
+        const et_path path = et_path_of(directory, table   ? et_table_file_names[i]
+                                                   : model ? ET_RUN_BUILDER
+                                                           : "job.yaml");
+        status = table   ? et_table_file_save(&texts, i, path.text, error)
+                 : model ? write_builder(builder, path.text, error)
+                         : write_job(builder, config, path.text, error);
     }
     return status;
 }

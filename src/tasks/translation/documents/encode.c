@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/assert.h"
+#include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
 /* The entity of the character at text; NULL: none. */
@@ -23,7 +24,7 @@ static const et_entity *entity_of(const et_document *d, const char *text, size_t
 static bool is_mark(char c, const et_strbuf *out)
 {
     size_t digits = 0;
-    while (digits < out->length && out->data[digits] >= '0' && out->data[digits] <= '9')
+    while (digits < out->length && et_ascii_is_digit(out->data[digits]))
         digits++;
     return strchr("\\`*_[]<>~|&", c) || (!out->length && strchr("#-+=:!", c)) ||
            (digits && digits == out->length && strchr(".)", c));
@@ -199,12 +200,7 @@ size_t et_entity_read(const char *text, size_t length, uint32_t *code)
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
+    return et_ascii_is_letter(c) || et_ascii_is_digit(c);
 }
 
 /* Whether the mark at text[at] is one of a key. */
@@ -225,9 +221,9 @@ static bool is_key(const char *text, size_t at)
         if (at >= span.start && at < span.start + span.length)
             return false;
     if (is_word(before)) /* E_xit, not max_size, R&D or Bad_name in a sentence */
-        return is_upper(text[word]) && !is_upper(next) && !(next >= '0' && next <= '9') &&
-               blanks < 5;
-    return text[at] == '&' || is_upper(next) || blanks;
+        return et_ascii_is_upper(text[word]) && !et_ascii_is_upper(next) &&
+               !et_ascii_is_digit(next) && blanks < 5;
+    return text[at] == '&' || et_ascii_is_upper(next) || blanks;
 }
 
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at)

@@ -98,7 +98,7 @@ static bool read_tag(const reader *r, const char *at, tag *t)
         if (numbered && !is_among(c, DIGITS))
             return false;
         if (length < NAME_MAX_LENGTH)
-            t->name[length] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+            t->name[length] = (char)(et_ascii_is_upper(c) ? c + 32 : c);
         length++;
     }
     if (length > NAME_MAX_LENGTH)

@@ -1,6 +1,7 @@
 /* Precedence climbing over the operators that gettext allows. The expression is evaluated while it
  * is read, once for each number. */
 #include "base/assert.h"
+#include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static unsigned long primary(reader *r)
         r->bad |= !take(r, ")");
     } else if (take(r, "n")) {
         value = r->n;
-    } else if (*r->at >= '0' && *r->at <= '9') {
+    } else if (et_ascii_is_digit(*r->at)) {
         char *end;
         value = strtoul(r->at, &end, 10);
         r->at = end;

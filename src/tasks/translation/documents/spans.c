@@ -210,7 +210,7 @@ static size_t placeholder(rest r, char before, bool *ordered)
     case '<': /* <%= name %> of ERB */
         return has(r, 0, "<%") ? bracketed(r, 0) : 0;
     case '%':
-        return percent(r, before >= '0' && before <= '9', ordered);
+        return percent(r, et_ascii_is_digit(before), ordered);
     default:
         return 0;
     }
