@@ -79,21 +79,6 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
-/* By way of MODEL_DIR/cache/<name>, whose folder is made here; a cache that cannot be written is
- * only a warning. */
-static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
-                        const et_corpus_paths *paths, const et_encoded_options *options,
-                        et_error *error)
-{
-    const et_path directory = et_path_of(task->context.model_dir, ET_TRANSLATION_CACHE);
-    et_encoded_options own = *options;
-    own.read_only = task->context.reader;
-    int status = own.read_only ? ET_OK : et_directory_make(directory.text, error);
-    return status ? status
-                  : et_encoded_open(out, paths, task->sides, &own,
-                                    et_path_of(directory.text, name).text, error);
-}
-
 /* The key that the training text had when the newest checkpoint was made; 0: not known. */
 static uint64_t expected_text(const et_translation_task *task)
 {
@@ -151,6 +136,34 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
                          tag);
 }
 
+/* By way of MODEL_DIR/cache/train.pairs, whose folder is made here; a cache that cannot be written
+ * is only a warning. Cached text was checked when the cache was made. */
+static int open_text(et_translation_task *task, et_translation_text *text, size_t number,
+                     bool training, const et_encoded_options *filter, et_error *error)
+{
+    const et_path directory = et_path_of(task->context.model_dir, ET_TRANSLATION_CACHE);
+    const char *of = training ? "train" : "validation";
+    et_encoded_options own = *filter;
+    char name[32];
+    own.read_only = task->context.reader;
+    if (number)
+        snprintf(name, sizeof name, "%s.%zu.pairs", of, number);
+    else
+        snprintf(name, sizeof name, "%s.pairs", of);
+    int status;
+    if ((status = check_tag(task, text->paths.tag, error)) ||
+        (!own.read_only && (status = et_directory_make(directory.text, error))) ||
+        (status = et_encoded_open(&text->encoded, &text->paths, task->sides, &own,
+                                  et_path_of(directory.text, name).text, error)) ||
+        (training && !text->encoded->from_cache &&
+         (status = et_translation_check_unknowns(task, text->encoded, error))))
+        return status;
+    return text->encoded->from_cache
+               ? ET_OK
+               : et_translation_check_tags(task, text->encoded,
+                                           training ? "train_data" : "validation_data", error);
+}
+
 static int open_training(et_translation_task *task, et_error *error)
 {
     et_assert(task->sides.source && task->sides.target);
@@ -159,21 +172,8 @@ static int open_training(et_translation_task *task, et_error *error)
     et_encoded_options filter = filter_of(data, true);
     int status = ET_OK;
     filter.expected = input->count == 1 ? expected_text(task) : 0;
-    for (size_t i = 0; !status && i < input->count; i++) {
-        char name[32] = "train.pairs";
-        if (i)
-            snprintf(name, sizeof name, "train.%zu.pairs", i);
-        status = check_tag(task, input->texts[i].paths.tag, error);
-        if (!status)
-            status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths,
-                                  &filter, error);
-        /* Cached text was checked when the cache was made. */
-        const et_encoded *encoded = input->texts[i].encoded;
-        if (!status && !encoded->from_cache)
-            status = et_translation_check_unknowns(task, encoded, error);
-        if (!status && !encoded->from_cache)
-            status = et_translation_check_tags(task, encoded, "train_data", error);
-    }
+    for (size_t i = 0; !status && i < input->count; i++)
+        status = open_text(task, &input->texts[i], i, true, &filter, error);
     if (!status && input->count > 1)
         status = check_texts(task, error);
     return status ? status : et_translation_input_subwords(input, data, task->sides, error);
@@ -380,15 +380,7 @@ static int open_validation(et_translation_task *task, et_error *error)
     for (size_t i = 0; i < validation->input.count && !status; i++) {
         et_translation_text *text = &validation->input.texts[i];
         et_scored *scored = &validation->scored[i];
-        char name[32] = "validation.pairs";
-        if (i)
-            snprintf(name, sizeof name, "validation.%zu.pairs", i);
-        status = check_tag(task, text->paths.tag, error);
-        if (!status)
-            status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
-        if (!status && !text->encoded->from_cache)
-            status = et_translation_check_tags(task, text->encoded, "validation_data", error);
-        if (status)
+        if ((status = open_text(task, text, i, false, &all, error)))
             break;
         scored->name = text->name;
         scored->encoded = text->encoded;

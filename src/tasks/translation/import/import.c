@@ -140,19 +140,10 @@ static int read_config(et_import *from, et_error *error)
 
 /* ---- opening ---- */
 
-/* Without slashes at its end. */
-static size_t length_of(const char *folder)
-{
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
-        length--;
-    return length;
-}
-
 bool et_import_is_of(const et_import *from, const char *folder)
 {
     et_assert(folder);
-    const size_t length = length_of(folder);
+    const size_t length = et_path_length(folder);
     return strlen(from->folder) == length && !memcmp(from->folder, folder, length);
 }
 
@@ -175,7 +166,7 @@ int et_import_check_folder(const char *folder, et_error *error)
 
 static int read_folder(et_import *from, const char *folder, et_error *error)
 {
-    const size_t length = length_of(folder);
+    const size_t length = et_path_length(folder);
     from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
     if (!from->folder)
         return et_alloc_failed(error, length, "a path");
