@@ -106,7 +106,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
 }
 
 /* stride 0: rows are adjacent. */
-static int open_arrays(arrays **out, const et_array *array, int fields, int64_t count,
+static int open_arrays(et_samples **out, const et_array *array, int fields, int64_t count,
                        size_t stride, et_error *error)
 {
     if (fields < 1 || count < 1 || count > UINT32_MAX || !array)
@@ -138,18 +138,14 @@ static int open_arrays(arrays **out, const et_array *array, int fields, int64_t 
     self->samples.layout =
         (et_layout){ .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field };
     self->samples.fingerprint = print;
-    *out = self;
+    *out = &self->samples;
     return ET_OK;
 }
 
 int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t count,
                    et_error *error)
 {
-    arrays *self = NULL;
-    int status = open_arrays(&self, array, fields, count, 0, error);
-    if (!status)
-        *out = &self->samples;
-    return status;
+    return open_arrays(out, array, fields, count, 0, error);
 }
 
 /* As et_arrays_open, with empty[i] of each; the arrays' memory (et_alloc) is the samples' once it
@@ -157,14 +153,13 @@ int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t 
 static int arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
                         int64_t count, et_error *error)
 {
-    arrays *self = NULL;
-    int status = open_arrays(&self, array, fields, count, 0, error);
+    int status = open_arrays(out, array, fields, count, 0, error);
     if (status)
         return status;
+    arrays *self = (arrays *)*out;
     self->owned = true;
     for (int k = 0; k < fields; k++)
         self->field[k].empty = empty[k];
-    *out = &self->samples;
     return ET_OK;
 }
 
@@ -185,11 +180,7 @@ int et_windows_open(et_samples **out, const et_array *array, int64_t count, int6
     for (int i = 0; i < array->item.rank; i++)
         window.item.size[i + 1] = array->item.size[i];
     size_t stride = et_tensor_bytes((et_tensor){ .dtype = array->dtype, .shape = array->item });
-    arrays *self = NULL;
-    int status = open_arrays(&self, &window, 1, count - size + 1, stride, error);
-    if (!status)
-        *out = &self->samples;
-    return status;
+    return open_arrays(out, &window, 1, count - size + 1, stride, error);
 }
 
 et_tensor et_samples_array(const et_samples *samples, const char *field)

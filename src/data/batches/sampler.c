@@ -8,6 +8,7 @@
 #include <etude/dtype.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/numbers/philox.h"
@@ -24,8 +25,10 @@ typedef struct convert {
     et_around around;
     et_batch *from;         /* of inner's layout */
     et_layout_field *field; /* [fields], owned */
+    et_layout_field *row;   /* [fields], for opening; in the arena, as the next */
     int *passed;            /* [fields]: which of inner's; MADE */
-    et_convert_fn *make;    /* NULL: no field is made */
+    et_arena arena;
+    et_convert_fn *make; /* NULL: no field is made */
     void *payload;
     bool owned; /* payload is */
 } convert;
@@ -69,7 +72,7 @@ static void release(convert *self)
 {
     et_batch_free(self->from);
     et_free(self->field);
-    et_free(self->passed);
+    et_arena_release(&self->arena);
     et_free(self);
 }
 
@@ -94,25 +97,34 @@ static const et_source_class convert_class = {
     .rewind = et_around_rewind,
 };
 
-/* layout has the rows; passed is adopted. */
-static int convert_open(convert **out, et_source *inner, const et_layout *layout, int *passed,
-                        et_error *error)
+/* With room for so many fields. NULL: no memory. */
+static convert *convert_new(et_source *inner, size_t most, const char *what, et_error *error)
 {
     convert *self = et_around_new(sizeof *self, &convert_class, inner, "a source", error);
-    if (!self) {
-        et_free(passed);
-        return ET_ENOMEM;
-    }
-    self->around.source.layout = *layout;
-    self->passed = passed;
-    int status;
-    if ((status = et_layout_own(&self->field, layout->field, layout->fields, error)) ||
-        (status = et_batch_new(&self->from, &inner->layout, error))) {
+    if (!self)
+        return NULL;
+    self->row = et_arena_array(&self->arena, most, sizeof *self->row);
+    self->passed = et_arena_array(&self->arena, most, sizeof *self->passed);
+    if (!self->arena.failed)
+        return self;
+    release(self);
+    et_alloc_failed(error, most * sizeof *self->row, what);
+    return NULL;
+}
+
+/* layout has the rows; status: of their check. */
+static int convert_end(et_source **out, convert *self, const et_layout *layout, int status,
+                       et_error *error)
+{
+    et_source *source = &self->around.source;
+    if (status || (status = et_layout_own(&self->field, layout->field, layout->fields, error)) ||
+        (status = et_batch_new(&self->from, &self->around.inner->layout, error))) {
         release(self);
         return status;
     }
-    self->around.source.layout.field = self->field;
-    *out = self;
+    source->layout = *layout;
+    source->layout.field = self->field;
+    *out = source;
     return ET_OK;
 }
 
@@ -153,24 +165,15 @@ int et_select_open(et_source **out, et_source *inner, const char *const *fields,
 {
     if (count < 1)
         return et_fail(error, ET_ECONFIG, "no field is selected: name at least one");
-    int *passed = et_alloc((size_t)count + 1, sizeof *passed);
-    et_layout_field *row = et_alloc((size_t)count + 1, sizeof *row);
+    convert *self = convert_new(inner, (size_t)count + 1, "a choice", error);
+    if (!self)
+        return ET_ENOMEM;
     et_layout layout = inner->layout;
-    convert *self = NULL;
-    layout.field = row;
+    layout.field = self->row;
     layout.fields = 0;
     int status =
-        passed && row ? ET_OK : et_alloc_failed(error, (size_t)count * sizeof *row, "a choice");
-    if (!status)
-        status = pick_fields(&inner->layout, fields, count, row, passed, &layout.fields, error);
-    if (status)
-        et_free(passed);
-    else
-        status = convert_open(&self, inner, &layout, passed, error);
-    et_free(row);
-    if (!status)
-        *out = &self->around.source;
-    return status;
+        pick_fields(&inner->layout, fields, count, self->row, self->passed, &layout.fields, error);
+    return convert_end(out, self, &layout, status, error);
 }
 
 /* ---- convert ---- */
@@ -203,29 +206,15 @@ int et_convert_open(et_source **out, et_source *inner, const et_layout_field *ma
                        "a conversion to %d fields: give at least one field, and the function that "
                        "fills the fields",
                        made ? count : 0);
-    size_t most = (size_t)inner->layout.fields + (size_t)count;
-    int *passed = et_alloc(most, sizeof *passed);
-    et_layout_field *row = et_alloc(most, sizeof *row);
-    if (!passed || !row) {
-        et_free(passed);
-        et_free(row);
-        return et_alloc_failed(error, most * sizeof *row, "a conversion");
-    }
+    convert *self =
+        convert_new(inner, (size_t)inner->layout.fields + (size_t)count, "a conversion", error);
+    if (!self)
+        return ET_ENOMEM;
     et_layout layout = inner->layout;
-    convert *self = NULL;
-    replace(&layout, row, passed, made, count);
-    int status = et_layout_check(&layout, error);
-    if (status)
-        et_free(passed);
-    else
-        status = convert_open(&self, inner, &layout, passed, error);
-    et_free(row);
-    if (status)
-        return status;
+    replace(&layout, self->row, self->passed, made, count);
     self->make = make;
     self->payload = payload;
-    *out = &self->around.source;
-    return ET_OK;
+    return convert_end(out, self, &layout, et_layout_check(&layout, error), error);
 }
 
 #define BLOCK 4 /* numbers */
