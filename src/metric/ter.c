@@ -148,26 +148,17 @@ static void fill_row(const pair *p, size_t i, uint32_t word, const int32_t *befo
     }
 }
 
-/* The distance of e->words, whose rows after `from` have changed. */
-static int32_t measure(const pair *p, size_t from)
+/* The distance of e->words, whose rows after `from` have changed; trial: of e->moved, whose rows up
+ * to `from` are those of e->words. */
+static int32_t measure(const pair *p, size_t from, bool trial)
 {
     et_shift_edits *e = p->e;
+    const uint32_t *words = trial ? e->moved.items : e->words.items;
+    int32_t *cost = trial ? e->trial : e->cost;
     for (size_t i = from + 1; i <= p->words; i++)
-        fill_row(p, i, e->words.items[i - 1], e->cost + e->begin[i - 1], e->cost + e->begin[i],
-                 e->step + e->begin[i]);
-    return e->cost[e->begin[p->words + 1] - 1];
-}
-
-/* The same of e->moved; rows up to `from` are those of e->words. */
-static int32_t try_moved(const pair *p, size_t from)
-{
-    et_shift_edits *e = p->e;
-    for (size_t i = from + 1; i <= p->words; i++)
-        fill_row(p, i, e->moved.items[i - 1],
-                 (i == from + 1 ? e->cost : e->trial) + e->begin[i - 1], e->trial + e->begin[i],
-                 NULL);
-    return from < p->words ? e->trial[e->begin[p->words + 1] - 1]
-                           : e->cost[e->begin[p->words + 1] - 1];
+        fill_row(p, i, words[i - 1], (i == from + 1 ? e->cost : cost) + e->begin[i - 1],
+                 cost + e->begin[i], trial ? NULL : e->step + e->begin[i]);
+    return (from < p->words ? cost : e->cost)[e->begin[p->words + 1] - 1];
 }
 
 /* Follows the steps back from the last cell. */
@@ -250,7 +241,7 @@ static void try_targets(pair *p, move m, size_t at, int32_t now, move *best)
             continue;
         m.to = target;
         const size_t from = make_move(p, &m);
-        m.gain = now - try_moved(p, from);
+        m.gain = now - measure(p, from, true);
         p->trials++;
         if (!best->length || is_better(&m, best))
             *best = m;
@@ -289,7 +280,7 @@ static move find_move(pair *p, int32_t now)
 static int64_t count_edits(pair *p)
 {
     int64_t moves = 0;
-    int32_t now = measure(p, 0);
+    int32_t now = measure(p, 0, false);
     for (;;) {
         align(p);
         const move best = find_move(p, now);
@@ -299,7 +290,7 @@ static int64_t count_edits(pair *p)
         const et_codes words = p->e->words;
         p->e->words = p->e->moved;
         p->e->moved = words;
-        now = measure(p, from);
+        now = measure(p, from, false);
         moves++;
     }
 }
