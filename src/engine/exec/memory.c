@@ -103,7 +103,7 @@ static int begin_lists(et_plan *plan, et_error *error)
 /* An equal copy is searched only if copies are kept: otherwise two calls that read one weight have
  * a copy each, close to its use. A plan that reads another plan's packs must find every one there:
  * it has the same products. */
-static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
+int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
 {
     const et_plan *known = holder(plan);
     int status = known == plan ? begin_lists(plan, error) : ET_OK;
@@ -121,30 +121,12 @@ static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *e
     plan->packs = packs;
     *pack = plan->pack_count++;
     plan->packs[*pack] = *wanted;
+    plan->packs[*pack].call = -1; /* prepare_calls knows it */
     if (plan->pack_of_param) {
         plan->packs[*pack].next = plan->pack_of_param[wanted->param];
         plan->pack_of_param[wanted->param] = *pack;
     }
     return ET_OK;
-}
-
-/* call is set by prepare_calls, which knows it. */
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
-                     int *pack, et_error *error)
-{
-    et_plan_pack wanted = {
-        .gemm = gemm, .param = param, .first = first, .dtype = dtype, .call = -1
-    };
-    return add(plan, &wanted, pack, error);
-}
-
-int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
-                         bool transposed, int *pack, et_error *error)
-{
-    et_plan_pack wanted = {
-        .rows = *rows, .transposed = transposed, .param = param, .dtype = dtype, .call = -1
-    };
-    return add(plan, &wanted, pack, error);
 }
 
 /* Also makes the views of row weights, which point into their memory. Called when the address is

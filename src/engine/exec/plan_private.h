@@ -172,14 +172,10 @@ static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 /* fuse.c: makes plan->calls from the reachable nodes. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 
-/* memory.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index. If
- * copies are kept, calls with the same product and operand share one. */
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
-                     int *pack, et_error *error);
-
-/* The same for products of rows; rows has kind, n, k and panel, dtype is the unpacked type. */
-int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
-                         bool transposed, int *pack, et_error *error);
+/* memory.c: a packed copy of parts of a parameter: gemm, param, first and dtype are wanted, or rows
+ * (kind, n, k and panel), transposed, param and dtype. *pack is its index. If copies are kept,
+ * calls with the same product and operand share one. */
+int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error);
 
 /* memory.c: a pack by its index, the plan's own or another plan's (packed_by). */
 const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);

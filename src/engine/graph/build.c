@@ -45,6 +45,17 @@ static et_node *unary(et_op op, et_node *x)
     return et_node_add(x->graph, op, NULL, &x, 1, NULL);
 }
 
+/* With a number, `what` in messages, from least on, below or at most. */
+static et_node *with_number(et_op op, et_node *const *inputs, int count, const char *what, float x,
+                            double least, double most)
+{
+    et_graph *graph = inputs[0]->graph;
+    et_attributes attributes = { .x = x };
+    return in_range(graph, op, what, x, least, most)
+               ? et_node_add(graph, op, NULL, inputs, count, &attributes)
+               : &graph->poison;
+}
+
 /* "scope/name", of a random node "draw/scope/name", which chooses its numbers; in the graph's
  * arena. Without memory it is the bare name, and no node is made with it: the arena remembers the
  * failure, and et_node_add checks it. */
@@ -291,10 +302,7 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
 et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon)
 {
     et_node *inputs[] = { x, gamma, beta };
-    et_attributes attributes = { .x = epsilon };
-    if (!in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
-        return &x->graph->poison;
-    return et_node_add(x->graph, ET_OP_LAYER_NORM, NULL, inputs, 3, &attributes);
+    return with_number(ET_OP_LAYER_NORM, inputs, 3, "epsilon", epsilon, 0, FLT_MAX);
 }
 
 /* Positions come as a pair: what to add, and the row of it for each id. */
@@ -302,13 +310,11 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
                       et_node *positions)
 {
     et_node *inputs[] = { ids, table, position, positions };
-    et_attributes attributes = { .x = scale };
     if (!position != !positions)
         return et_graph_poison(ids->graph,
                                "embedding: give both position and positions, or neither");
-    if (!in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
-        return &ids->graph->poison;
-    return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
+    return with_number(ET_OP_EMBEDDING, inputs, position ? 4 : 2, "scale", scale, -FLT_MAX,
+                       FLT_MAX);
 }
 
 /* No segment is longer than kv. If kv is not a matrix, the shape rule refuses it. */
@@ -399,10 +405,7 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
 et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
-    et_attributes attributes = { .x = smoothing };
-    if (!in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
-        return &logits->graph->poison;
-    return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
+    return with_number(ET_OP_SOFTMAX_LOSS, inputs, 2, "smoothing", smoothing, 0, ET_BELOW_1);
 }
 
 et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token)
@@ -440,16 +443,12 @@ BINARY(et_bias, ADD)
 
 et_node *et_scale(et_node *a, float factor)
 {
-    if (!in_range(a->graph, ET_OP_SCALE, "factor", factor, -FLT_MAX, FLT_MAX))
-        return &a->graph->poison;
-    return with_constant(ET_OP_SCALE, a, factor);
+    return with_number(ET_OP_SCALE, &a, 1, "factor", factor, -FLT_MAX, FLT_MAX);
 }
 
 et_node *et_offset(et_node *a, float number)
 {
-    if (!in_range(a->graph, ET_OP_OFFSET, "number", number, -FLT_MAX, FLT_MAX))
-        return &a->graph->poison;
-    return with_constant(ET_OP_OFFSET, a, number);
+    return with_number(ET_OP_OFFSET, &a, 1, "number", number, -FLT_MAX, FLT_MAX);
 }
 
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
@@ -587,8 +586,7 @@ et_node *et_slice_rows(et_node *x, int64_t first, int64_t count)
 
 et_node *et_gather_rows(et_node *x, et_node *row)
 {
-    et_node *inputs[] = { x, row };
-    return et_node_add(x->graph, ET_OP_GATHER, NULL, inputs, 2, NULL);
+    return et_node_binary(ET_OP_GATHER, x, row);
 }
 
 et_node *et_one_hot(et_node *ids, int64_t depth)
@@ -623,20 +621,15 @@ et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale)
 et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon)
 {
     et_node *inputs[] = { x, gamma };
-    et_attributes attributes = { .x = epsilon };
-    if (!in_range(x->graph, ET_OP_RMS_NORM, "epsilon", epsilon, 0, FLT_MAX))
-        return &x->graph->poison;
-    return et_node_add(x->graph, ET_OP_RMS_NORM, NULL, inputs, 2, &attributes);
+    return with_number(ET_OP_RMS_NORM, inputs, 2, "epsilon", epsilon, 0, FLT_MAX);
 }
 
 et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask, float epsilon,
                        et_node **mean, et_node **variance)
 {
     et_node *inputs[] = { x, gamma, beta, mask };
-    et_attributes attributes = { .x = epsilon };
-    et_node *y = &x->graph->poison;
-    if (in_range(x->graph, ET_OP_BATCH_NORM, "epsilon", epsilon, 0, FLT_MAX))
-        y = et_node_add(x->graph, ET_OP_BATCH_NORM, NULL, inputs, mask ? 4 : 3, &attributes);
+    et_node *y =
+        with_number(ET_OP_BATCH_NORM, inputs, mask ? 4 : 3, "epsilon", epsilon, 0, FLT_MAX);
     if (mean)
         *mean = et_node_result(y, 1);
     if (variance)
@@ -648,10 +641,7 @@ et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node 
                              et_node *variance, float epsilon)
 {
     et_node *inputs[] = { x, gamma, beta, mean, variance };
-    et_attributes attributes = { .x = epsilon };
-    if (!in_range(x->graph, ET_OP_BATCH_NORM, "epsilon", epsilon, 0, FLT_MAX))
-        return &x->graph->poison;
-    return et_node_add(x->graph, ET_OP_BATCH_NORM, NULL, inputs, 5, &attributes);
+    return with_number(ET_OP_BATCH_NORM, inputs, 5, "epsilon", epsilon, 0, FLT_MAX);
 }
 
 /* ---- images ---- */

@@ -65,75 +65,41 @@ typedef struct views {
     layout_ref x, w, bias, y;
 } views;
 
+/* Describes the convolution or, from its description `forward`, one of its derivatives. */
+static dnnl_status_t describe_as(dnnl_primitive_desc_t *out, et_conv_kind kind,
+                                 dnnl_engine_t engine, const views *v, const geometry *g,
+                                 const_dnnl_primitive_desc_t forward,
+                                 const_dnnl_primitive_attr_t attributes)
+{
 #if DNNL_VERSION_MAJOR >= 3
-static dnnl_status_t describe_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                      const views *v, const geometry *g,
-                                      const_dnnl_primitive_attr_t attributes)
-{
-    return dnnl_convolution_forward_primitive_desc_create(
-        out, engine, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w, v->bias, v->y,
-        g->strides, g->dilations, g->before, g->after, attributes);
-}
-
-static dnnl_status_t describe_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const views *v,
-                                   const geometry *g, const_dnnl_primitive_desc_t forward,
-                                   const_dnnl_primitive_attr_t attributes)
-{
-    return dnnl_convolution_backward_data_primitive_desc_create(
-        out, engine, dnnl_convolution_direct, v->x, v->w, v->y, g->strides, g->dilations, g->before,
-        g->after, forward, attributes);
-}
-
-static dnnl_status_t describe_weight(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                     const views *v, const geometry *g,
-                                     const_dnnl_primitive_desc_t forward,
-                                     const_dnnl_primitive_attr_t attributes)
-{
+    if (kind == ET_CONV_FORWARD)
+        return dnnl_convolution_forward_primitive_desc_create(
+            out, engine, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w, v->bias, v->y,
+            g->strides, g->dilations, g->before, g->after, attributes);
+    if (kind == ET_CONV_DATA)
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, engine, dnnl_convolution_direct, v->x, v->w, v->y, g->strides, g->dilations,
+            g->before, g->after, forward, attributes);
     return dnnl_convolution_backward_weights_primitive_desc_create(
         out, engine, dnnl_convolution_direct, v->x, v->w, NULL, v->y, g->strides, g->dilations,
         g->before, g->after, forward, attributes);
-}
 #else
-static dnnl_status_t describe_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                      const views *v, const geometry *g,
-                                      const_dnnl_primitive_attr_t attributes)
-{
     dnnl_convolution_desc_t it;
-    dnnl_status_t done = dnnl_dilated_convolution_forward_desc_init(
-        &it, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w, v->bias, v->y, g->strides,
-        g->dilations, g->before, g->after);
-    if (done != dnnl_success)
-        return done;
-    return dnnl_primitive_desc_create(out, &it, attributes, engine, NULL);
-}
-
-static dnnl_status_t describe_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const views *v,
-                                   const geometry *g, const_dnnl_primitive_desc_t forward,
-                                   const_dnnl_primitive_attr_t attributes)
-{
-    dnnl_convolution_desc_t it;
-    dnnl_status_t done = dnnl_dilated_convolution_backward_data_desc_init(
-        &it, dnnl_convolution_direct, v->x, v->w, v->y, g->strides, g->dilations, g->before,
-        g->after);
-    if (done != dnnl_success)
-        return done;
-    return dnnl_primitive_desc_create(out, &it, attributes, engine, forward);
-}
-
-static dnnl_status_t describe_weight(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
-                                     const views *v, const geometry *g,
-                                     const_dnnl_primitive_desc_t forward,
-                                     const_dnnl_primitive_attr_t attributes)
-{
-    dnnl_convolution_desc_t it;
-    dnnl_status_t done = dnnl_dilated_convolution_backward_weights_desc_init(
-        &it, dnnl_convolution_direct, v->x, v->w, NULL, v->y, g->strides, g->dilations, g->before,
-        g->after);
-    if (done != dnnl_success)
-        return done;
-    return dnnl_primitive_desc_create(out, &it, attributes, engine, forward);
-}
+    dnnl_status_t done = kind == ET_CONV_FORWARD
+                             ? dnnl_dilated_convolution_forward_desc_init(
+                                   &it, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w,
+                                   v->bias, v->y, g->strides, g->dilations, g->before, g->after)
+                         : kind == ET_CONV_DATA
+                             ? dnnl_dilated_convolution_backward_data_desc_init(
+                                   &it, dnnl_convolution_direct, v->x, v->w, v->y, g->strides,
+                                   g->dilations, g->before, g->after)
+                             : dnnl_dilated_convolution_backward_weights_desc_init(
+                                   &it, dnnl_convolution_direct, v->x, v->w, NULL, v->y, g->strides,
+                                   g->dilations, g->before, g->after);
+    return done == dnnl_success ? dnnl_primitive_desc_create(out, &it, attributes, engine, forward)
+                                : done;
 #endif
+}
 
 /* Scratch is the caller's. */
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out)
@@ -155,14 +121,12 @@ static dnnl_status_t describe(et_conv_block *block, const views *v,
                          .before = { s->down.before, s->across.before },
                          .after = { s->down.after, s->across.after } };
     dnnl_engine_t engine = block->engine;
-    if (block->kind == ET_CONV_FORWARD)
-        return describe_forward(&block->description, engine, v, &g, attributes);
-    dnnl_status_t done = describe_forward(&block->forward, engine, v, &g, attributes);
-    if (done != dnnl_success)
-        return done;
-    return block->kind == ET_CONV_DATA
-               ? describe_data(&block->description, engine, v, &g, block->forward, attributes)
-               : describe_weight(&block->description, engine, v, &g, block->forward, attributes);
+    dnnl_status_t done = dnnl_success;
+    if (block->kind != ET_CONV_FORWARD)
+        done = describe_as(&block->forward, ET_CONV_FORWARD, engine, v, &g, NULL, attributes);
+    return done == dnnl_success ? describe_as(&block->description, block->kind, engine, v, &g,
+                                              block->forward, attributes)
+                                : done;
 }
 
 /* oneDNN names dimensions N, C, H, W and O, I, H, W in this order, whatever the layout. The forward

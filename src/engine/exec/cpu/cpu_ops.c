@@ -111,13 +111,15 @@ static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
     const et_dtype act = plan->graph->options.act;
     bool int8 = plan->options.int8 && act == ET_F32 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
-    et_row_weight rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
-                           .n = c->shape.size[1],
-                           .k = a->shape.size[1],
-                           .panel = kernels(plan)->panel };
-    call->scratch = et_row_scratch(c->shape.size[0], rows.k, rows.kind, act);
-    return et_plan_add_row_pack(plan, &rows, plan->values[call->in[1]].node->attributes.param, act,
-                                call->node->attributes.matmul.transpose_b, &call->pack[0], error);
+    const et_plan_pack wanted = { .rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
+                                            .n = c->shape.size[1],
+                                            .k = a->shape.size[1],
+                                            .panel = kernels(plan)->panel },
+                                  .transposed = call->node->attributes.matmul.transpose_b,
+                                  .param = plan->values[call->in[1]].node->attributes.param,
+                                  .dtype = act };
+    call->scratch = et_row_scratch(c->shape.size[0], wanted.rows.k, wanted.rows.kind, act);
+    return et_plan_add_pack(plan, &wanted, &call->pack[0], error);
 }
 
 static void run_rows(const et_plan *plan, const et_plan_call *call)
@@ -179,8 +181,10 @@ static int prepare_matmul(et_plan *plan, et_plan_call *call, et_error *error)
         return et_fail_while(error, status, "%s", call->node->name);
     if (!shape.pack_b)
         return ET_OK;
-    int param = plan->values[call->in[1]].node->attributes.param;
-    return et_plan_add_pack(plan, call->gemm[0], param, 0, act, &call->pack[0], error);
+    const et_plan_pack wanted = { .gemm = call->gemm[0],
+                                  .param = plan->values[call->in[1]].node->attributes.param,
+                                  .dtype = act };
+    return et_plan_add_pack(plan, &wanted, &call->pack[0], error);
 }
 
 /* Runs only the tiles that hold a batch's rows, if the batch is not full. A tile that begins inside

@@ -83,39 +83,28 @@ static void run_concatenate(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_CONCATENATE = { .run = run_concatenate };
 
+/* A slice is copied out of the whole; the derivative is copied into a whole of zeros. */
 static void run_slice(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
+    const bool back = call->node->op == ET_OP_SLICE_GRAD;
+    const et_tensor *from = in_tensor(plan, call, 0), *to = out_tensor(plan, call, 0);
+    const et_tensor *part = back ? from : to;
     const et_axis_range *along = &call->node->attributes.along;
-    const size_t unit = inner(x->shape, along->axis, x->dtype);
-    const copies copy = { .to = y->data,
-                          .from = (const char *)x->data + (size_t)along->first * unit,
-                          .to_stride = (size_t)y->shape.size[along->axis] * unit,
-                          .from_stride = (size_t)x->shape.size[along->axis] * unit,
-                          .bytes = (size_t)y->shape.size[along->axis] * unit,
-                          .blocks = outer(y->shape, along->axis) };
+    const size_t unit = inner(part->shape, along->axis, part->dtype);
+    const size_t offset = (size_t)along->first * unit;
+    const copies copy = { .to = (char *)to->data + (back ? offset : 0),
+                          .from = (const char *)from->data + (back ? 0 : offset),
+                          .to_stride = (size_t)to->shape.size[along->axis] * unit,
+                          .from_stride = (size_t)from->shape.size[along->axis] * unit,
+                          .bytes = (size_t)part->shape.size[along->axis] * unit,
+                          .blocks = outer(part->shape, along->axis) };
+    if (back)
+        memset(to->data, 0, et_tensor_bytes(*to));
     copy_blocks(&copy);
 }
 
 const et_op_functions et_cpu_SLICE = { .run = run_slice };
-
-/* dx is dy in the slice's place, and zero elsewhere. */
-static void run_slice_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
-    const et_axis_range *along = &call->node->attributes.along;
-    const size_t unit = inner(dx->shape, along->axis, dx->dtype);
-    const copies copy = { .to = (char *)dx->data + (size_t)along->first * unit,
-                          .from = dy->data,
-                          .to_stride = (size_t)dx->shape.size[along->axis] * unit,
-                          .from_stride = (size_t)dy->shape.size[along->axis] * unit,
-                          .bytes = (size_t)dy->shape.size[along->axis] * unit,
-                          .blocks = outer(dy->shape, along->axis) };
-    memset(dx->data, 0, et_tensor_bytes(*dx));
-    copy_blocks(&copy);
-}
-
-const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice_grad };
+const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice };
 
 static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, int64_t begin,
                       int64_t end)

@@ -173,8 +173,10 @@ static int prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *
                        call->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
     call->scratch = kernel_scratch(plan, &rows) +
                     (size_t)et_shape_count(call->node->type[1].shape) * sizeof(int32_t);
-    return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, ET_F32, true,
-                                &call->pack[0], error);
+    const et_plan_pack wanted = {
+        .rows = rows, .transposed = true, .param = table->node->attributes.param, .dtype = ET_F32
+    };
+    return et_plan_add_pack(plan, &wanted, &call->pack[0], error);
 }
 
 /* The kernel always writes tokens; if the plan gave them no memory, they go after its scratch. */
@@ -442,9 +444,11 @@ static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size,
 {
     int param = plan->values[call->in[1]].node->attributes.param;
     for (int64_t part = 0; part < size->parts; part++) {
-        int pack;
-        int status = et_plan_add_pack(plan, product(call, size, which, part), param,
-                                      part * size->columns * size->width, size->act, &pack, error);
+        const et_plan_pack wanted = { .gemm = product(call, size, which, part),
+                                      .param = param,
+                                      .first = part * size->columns * size->width,
+                                      .dtype = size->act };
+        int pack, status = et_plan_add_pack(plan, &wanted, &pack, error);
         if (status)
             return status;
         *first = part == 0 ? pack : *first;
