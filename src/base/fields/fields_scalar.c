@@ -241,9 +241,7 @@ static bool store_epochs(int64_t *member, double count)
 static int read_count_of_epochs(int64_t *member, const et_value *value, const char *where,
                                 et_error *error)
 {
-    double count = value->kind == ET_VALUE_INT     ? (double)value->integer
-                   : value->kind == ET_VALUE_FLOAT ? value->real
-                                                   : 0;
+    double count = et_value_is_number(value) ? et_value_number(value) : 0;
     return value->kind == ET_VALUE_NULL || store_epochs(member, count)
                ? ET_OK
                : wrong_value(value, "a positive number of epochs", where, error);
@@ -263,10 +261,7 @@ static bool read_epochs(int64_t *member, const et_value *value)
         return false;
     et_value epochs = { .kind = ET_VALUE_STRING };
     et_yaml_resolve(&epochs, number);
-    double count = epochs.kind == ET_VALUE_INT     ? (double)epochs.integer
-                   : epochs.kind == ET_VALUE_FLOAT ? epochs.real
-                                                   : 0;
-    return store_epochs(member, count);
+    return store_epochs(member, et_value_is_number(&epochs) ? et_value_number(&epochs) : 0);
 }
 
 int64_t et_field_steps(int64_t member, int64_t epoch_steps)
@@ -318,13 +313,9 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
 static int read_float(const et_field *field, double *member, const et_value *value,
                       const char *where, et_error *error)
 {
-    double real;
-    if (value->kind == ET_VALUE_INT)
-        real = (double)value->integer;
-    else if (value->kind == ET_VALUE_FLOAT)
-        real = value->real;
-    else
+    if (!et_value_is_number(value))
         return wrong_value(value, "a number", where, error);
+    const double real = et_value_number(value);
     int status = check_range(field, real, value, where, error);
     if (!status)
         *member = real;

@@ -168,18 +168,33 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
     }
 }
 
-/* The size from fstat is a first guess at the memory, and allows an early refusal. */
-static int read_opened(char **out, size_t *length, int fd, const struct stat *info,
-                       const char *path, size_t limit, et_error *error)
+/* The size from fstat is a first guess at the memory, and allows an early refusal. root NULL: the
+ * file may be anywhere. secret: others must not be able to read it. */
+static int read_file(char **out, size_t *length, const char *path, const char *root, bool secret,
+                     size_t limit, et_error *error)
 {
-    /* Checked before memory is allocated: a name given by mistake may be a disk image. */
-    if ((uint64_t)info->st_size > limit)
-        return too_long(path, limit, error);
-    size_t room = (size_t)info->st_size + 1; /* the extra byte finds the end in one more read */
-    char *bytes = et_alloc(room + 1, 1);
+    int fd = -1;
+    struct stat info;
+    int status = open_below(&fd, &info, path, root, error);
+    if (status)
+        return status;
+    /* The extra byte finds the end in one more read. */
+    const size_t room = (size_t)info.st_size + 1;
     size_t used = 0;
-    int status = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
-                       : et_alloc_failed(error, room, path);
+    char *bytes = NULL;
+    if (secret && info.st_mode & 077)
+        status = et_fail(
+            error, ET_EDENIED,
+            "%s: other users can read this file (mode %03o); make a new one, or run: chmod 600 %s",
+            path, (unsigned)(info.st_mode & 0777), path);
+    /* Checked before memory is allocated: a name given by mistake may be a disk image. */
+    else if ((uint64_t)info.st_size > limit)
+        status = too_long(path, limit, error);
+    else if (!(bytes = et_alloc(room + 1, 1)))
+        status = et_alloc_failed(error, room, path);
+    else
+        status = read_all(&bytes, &used, room, fd, path, limit, error);
+    close(fd);
     if (status) {
         et_free(bytes);
         return status;
@@ -193,38 +208,18 @@ static int read_opened(char **out, size_t *length, int fd, const struct stat *in
 
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
 {
-    return et_file_read_below(out, length, path, NULL, limit, error);
+    return read_file(out, length, path, NULL, false, limit, error);
 }
 
 int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
                        et_error *error)
 {
-    int fd = -1;
-    struct stat info;
-    int status = open_below(&fd, &info, path, root, error);
-    if (status)
-        return status;
-    status = read_opened(out, length, fd, &info, path, limit, error);
-    close(fd);
-    return status;
+    return read_file(out, length, path, root, false, limit, error);
 }
 
 int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit, et_error *error)
 {
-    int fd = -1;
-    struct stat info;
-    int status = open_regular(&fd, &info, path, error);
-    if (status)
-        return status;
-    if (info.st_mode & 077)
-        status = et_fail(
-            error, ET_EDENIED,
-            "%s: other users can read this file (mode %03o); make a new one, or run: chmod 600 %s",
-            path, (unsigned)(info.st_mode & 0777), path);
-    else
-        status = read_opened(out, length, fd, &info, path, limit, error);
-    close(fd);
-    return status;
+    return read_file(out, length, path, NULL, true, limit, error);
 }
 
 /* A full disk accepts a part first and refuses the rest, so the loop ends with the error and not

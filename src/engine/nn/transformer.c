@@ -139,23 +139,17 @@ static et_node *ssru_block(et_scope *scope, et_node *x, const recurrence *over, 
     return after(scope, x, et_relu(c), s);
 }
 
-/* The inputs of cross-attention: keys next to values, or their sources. */
-typedef struct looked_at {
-    et_node *encoded, *key_value; /* one of them is NULL */
-} looked_at;
-
-/* q comes from the decoder, k and v from the encoder's output. That output is not normalized again
- * here: the encoder's final norm, if it has one, has done it. */
-static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_at *from,
+/* q comes from the decoder, k and v from the encoder's output, or kv has both already. That output
+ * is not normalized again here: the encoder's final norm, if it has one, has done it. */
+static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded, et_node *kv,
                                       const segments *g, stack s)
 {
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .rate = s.options->attention_dropout_rate,
                                      .longest_key = (int)g->source_longest };
     et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
-    et_node *kv = from->key_value ? from->key_value
-                                  : projection(et_in(scope, "key_value"), from->encoded,
-                                               2 * s.width, input_gain(s), s);
+    if (!kv)
+        kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);
     et_node *mixed = et_attention(scope, again(q), again(kv), g->target, g->source, &options);
     return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
@@ -306,28 +300,29 @@ static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
 static et_node *decoder_layer(const decoding *d, int index, et_node *x)
 {
     et_scope *layer = et_at(d->decoder, "layer", index);
-    looked_at from = { .encoded = d->encoded };
+    et_node *kv = NULL;
     x = decoder_self(d, layer, x);
     if (d->cached)
-        from.key_value =
-            cache_input(d->root, ET_DECODE_CROSS_CACHE, index, d->cached, d->stack.width);
-    x = cross_attention_block(et_in(layer, "cross_attention"), x, &from, &d->g, d->stack);
+        kv = cache_input(d->root, ET_DECODE_CROSS_CACHE, index, d->cached, d->stack.width);
+    x = cross_attention_block(et_in(layer, "cross_attention"), x, d->encoded, kv, &d->g, d->stack);
     return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
 }
 
-static et_node *all_layers(const decoding *d, const et_transformer *model, et_node *x)
+/* The whole decoder, and before it what d lacks. */
+static et_node *decode(decoding d, et_scope *scope, const et_transformer *model,
+                       int64_t source_budget, int64_t target_budget, int64_t segment_count)
 {
+    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, segment_count);
     for (int i = 0; i < model->decoder.num_layers; i++)
-        x = decoder_layer(d, i, x);
-    return final_norm(d->decoder, x, d->stack);
+        x = decoder_layer(&d, i, x);
+    return final_norm(d.decoder, x, d.stack);
 }
 
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count)
 {
-    decoding d = { .encoded = NULL };
-    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, segment_count);
-    return all_layers(&d, model, x);
+    const decoding d = { .encoded = NULL };
+    return decode(d, scope, model, source_budget, target_budget, segment_count);
 }
 
 /* The products of cross_attention_block. */
@@ -350,20 +345,17 @@ void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t 
 et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
                                      int64_t target_budget, int64_t segment_count)
 {
-    decoding d = { .encoded = encoded };
-    et_node *x = begin_decoder(&d, scope, model, et_node_shape(encoded).size[0], target_budget,
-                               segment_count);
-    return all_layers(&d, model, x);
+    const decoding d = { .encoded = encoded };
+    return decode(d, scope, model, et_node_shape(encoded).size[0], target_budget, segment_count);
 }
 
 et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *model,
                                       int64_t source_rows, int64_t target_budget,
                                       int64_t segment_count)
 {
-    decoding d = { .cached = source_rows };
+    const decoding d = { .cached = source_rows };
     et_assert(source_rows > 0);
-    et_node *x = begin_decoder(&d, scope, model, source_rows, target_budget, segment_count);
-    return all_layers(&d, model, x);
+    return decode(d, scope, model, source_rows, target_budget, segment_count);
 }
 
 /* ---- decoding ---- */

@@ -217,35 +217,26 @@ const et_op_functions et_cpu_CONVOLUTION_WEIGHT_GRAD = { .run = run_convolution_
 /* ---- pooling ---- */
 
 /* x: the image, or its derivative. */
-static et_pool_shape pool_shape(const et_plan_call *call, const et_tensor *x, bool mean)
-{
-    et_window windows[2];
-    et_pool_windows(windows, x->shape, &call->node->attributes.pool);
-    return (et_pool_shape){ .batch = x->shape.size[0],
-                            .channels = x->shape.size[3],
-                            .down = windows[0],
-                            .across = windows[1],
-                            .mean = mean,
-                            .dtype = x->dtype };
-}
-
 static void run_pool(const et_plan *plan, const et_plan_call *call)
 {
-    const bool mean = call->node->op == ET_OP_MEAN_POOL;
-    const et_pool_shape shape = pool_shape(call, in_tensor(plan, call, 0), mean);
-    kernels(plan)->pool(out(plan, call, 0), mean ? NULL : out(plan, call, 1), in(plan, call, 0),
-                        &shape);
+    const bool back = call->node->op == ET_OP_POOL_GRAD;
+    const bool mean = back ? call->in_count == 1 : call->node->op == ET_OP_MEAN_POOL;
+    const et_tensor *x = back ? out_tensor(plan, call, 0) : in_tensor(plan, call, 0);
+    et_window windows[2];
+    et_pool_windows(windows, x->shape, &call->node->attributes.pool);
+    const et_pool_shape shape = { .batch = x->shape.size[0],
+                                  .channels = x->shape.size[3],
+                                  .down = windows[0],
+                                  .across = windows[1],
+                                  .mean = mean,
+                                  .dtype = x->dtype };
+    void *to = out(plan, call, 0), *from = in(plan, call, 0);
+    if (back)
+        kernels(plan)->pool_grad(to, from, mean ? NULL : in(plan, call, 1), &shape);
+    else
+        kernels(plan)->pool(to, mean ? NULL : out(plan, call, 1), from, &shape);
 }
 
 const et_op_functions et_cpu_MAX_POOL = { .run = run_pool };
 const et_op_functions et_cpu_MEAN_POOL = { .run = run_pool };
-
-static void run_pool_grad(const et_plan *plan, const et_plan_call *call)
-{
-    const bool mean = call->in_count == 1;
-    const et_pool_shape shape = pool_shape(call, out_tensor(plan, call, 0), mean);
-    kernels(plan)->pool_grad(out(plan, call, 0), in(plan, call, 0), mean ? NULL : in(plan, call, 1),
-                             &shape);
-}
-
-const et_op_functions et_cpu_POOL_GRAD = { .run = run_pool_grad };
+const et_op_functions et_cpu_POOL_GRAD = { .run = run_pool };
