@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -132,6 +133,17 @@ bool et_text_ends(const char *text, const char *end)
 {
     const size_t length = strlen(text), wanted = strlen(end);
     return length >= wanted && !strcmp(text + length - wanted, end);
+}
+
+bool et_is_listed(const char *list, const char *word, size_t length)
+{
+    et_assert(list && (word || !length));
+    for (const char *at = list, *end; *at; at = end + (*end == ' ')) {
+        end = at + strcspn(at, " ");
+        if ((size_t)(end - at) == length && !strncasecmp(at, word, length))
+            return true;
+    }
+    return false;
 }
 
 /* A comma before every third digit from the right. */

@@ -187,8 +187,6 @@ size_t et_document_message_size(const char *text, size_t length);
 
 /* ---- encode.c ---- */
 
-/* Whether a list of words, with a space between them, has the word, in small or capital letters. */
-bool et_is_listed(const char *list, const char *word, size_t length);
 /* Counts a text that stays in the source's language. */
 void et_document_count_kept(et_document *d, size_t line);
 /* Encodes text for the document. */

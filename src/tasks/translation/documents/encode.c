@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/assert.h"
 #include "base/text/unicode.h"
@@ -110,16 +109,6 @@ void et_document_count_kept(et_document *d, size_t line)
         return;
     memmove(lines + i + 1, lines + i, (ET_DOCUMENT_KEPT_LINES - i - 1) * sizeof *lines);
     lines[i] = line;
-}
-
-bool et_is_listed(const char *list, const char *word, size_t length)
-{
-    for (const char *at = list, *end; *at; at = end + (*end == ' ')) {
-        end = at + strcspn(at, " ");
-        if ((size_t)(end - at) == length && !strncasecmp(at, word, length))
-            return true;
-    }
-    return false;
 }
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
