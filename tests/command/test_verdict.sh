@@ -68,6 +68,8 @@ printf 'features:\n- {name: t, type: words, fields: text, transform: {buckets: 6
 says 0 'warning: 8 of 9 parameters are not trained: their gradient was exactly zero in the first 10 updates (text_0/table' \
     train f --experiment tabular/mlp --data alone.csv --epochs 5 --set task.features_path=f.yaml
 says 0 'warning: target y: the prediction is the same for every row, so the model has learned nothing' evaluate f alone.csv
+# Half of the rows are no rare class: weights of classes would change nothing.
+grep -q 'warning: target y: class [a-z]* (30 of 60 rows) is never predicted; try other columns' out || fail "half: $(cat out)"
 says 0 'warning: all [0-9]* validations .* gave exactly the same values, so training changes no prediction' \
     train g --experiment tabular/mlp --data texts.csv --target y --epochs 4 --set trainer.optimizer_config.learning_rate.constant.learning_rate=0
 

@@ -558,16 +558,21 @@ static void count_classes(tally *t, const et_class_predictions *p)
     }
 }
 
-/* "class b (34 of 400 rows)", "classes a (...) and b (...)" */
-static int append_missed(et_strbuf *out, const tally *t, const et_encoded_field *target)
+/* "class b (34 of 400 rows)", "classes a (...) and b (...)". *rare: one of them has less than half
+ * the rows that it would have if all classes had as many. */
+static int append_missed(et_strbuf *out, const tally *t, const et_encoded_field *target, bool *rare)
 {
     int missed = 0;
-    for (int k = 0; k < target->classes; k++)
-        if (!(t->predicted[k] > 0) && t->written[k] >= fmax(CLASS_ROWS, CLASS_SHARE * t->rows) &&
-            missed++ < NAMED_MAX)
+    *rare = false;
+    for (int k = 0; k < target->classes; k++) {
+        if (t->predicted[k] > 0 || t->written[k] < fmax(CLASS_ROWS, CLASS_SHARE * t->rows))
+            continue;
+        *rare |= t->written[k] < t->rows / (2 * target->classes);
+        if (missed++ < NAMED_MAX)
             et_strbuf_printf(out, "%s%.60s (%s of %s rows)", missed > 1 ? ", " : "",
                              target->label[k], et_format_count(llround(t->written[k])).text,
                              et_format_count(llround(t->rows)).text);
+    }
     if (missed > NAMED_MAX)
         et_strbuf_printf(out, " and %d more", missed - NAMED_MAX);
     return missed;
@@ -583,7 +588,8 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
         most = fmax(most, t->written[k]);
         constant -= t->written[k] > 0 ? t->written[k] * log(t->written[k] / t->rows) : 0;
     }
-    const int count = p->costs ? 0 : append_missed(&missed, t, target);
+    bool rare = false;
+    const int count = p->costs ? 0 : append_missed(&missed, t, target, &rare);
     if (most == t->rows)
         et_strbuf_reset(out);
     else if (t->same)
@@ -598,12 +604,12 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
                          "tabular/auto\n",
                          target->column[0], t->loss / t->rows, constant / t->rows);
     if (count && most < t->rows)
-        et_strbuf_printf(out,
-                         "target %.60s: %s %s %s never predicted; train with "
-                         "--class-weights balanced, or give more rows of %s\n",
-                         target->column[0], count > 1 ? "classes" : "class",
-                         et_strbuf_text(&missed), count > 1 ? "are" : "is",
-                         count > 1 ? "them" : "it");
+        et_strbuf_printf(
+            out, "target %.60s: %s %s %s never predicted; %s\n", target->column[0],
+            count > 1 ? "classes" : "class", et_strbuf_text(&missed), count > 1 ? "are" : "is",
+            !rare       ? TRY
+            : count > 1 ? "train with --class-weights balanced, or give more rows of them"
+                        : "train with --class-weights balanced, or give more rows of it");
     et_strbuf_release(&missed);
 }
 
