@@ -629,6 +629,7 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
     if (t->ends > 0)
         add_pair(&w, "--time-limit",
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
+    add_pair(&w, "--mode", "train_and_eval"); /* refuses a run without validation at its start */
     if (t->arena.failed)
         return et_alloc_failed(error, (size_t)w.count, "words");
     attempt one = { .model_dir = model_dir };
@@ -645,6 +646,10 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
         hopeless &= t->candidate[i].rung <= 0;
     if (hopeless) {
         forget_search(t);
+        if (strstr(one.reason, "the settings name no validation data"))
+            return et_fail(error, ET_ECONFIG,
+                           "there is no validation to compare trials by: name validation data, "
+                           "such as --valid");
         return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
                        number, one.reason);
     }

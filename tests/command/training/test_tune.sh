@@ -133,6 +133,7 @@ awk -v loss="$loss" '$1 == 1 && $2 == 1 { ok = ($3 - loss) ^ 2 < 1e-10 && $4 == 
 # Without a validation there is nothing to compare by.
 says 3 'no validation to compare trials by' tune tabular/mlp_small blind --data train.csv --target kind --steps 20 --trials 1 \
     --search lr=1e-4..1e-2:log --set task.held_out=0
+[ ! -e blind ] || fail "a trial was trained before: $(ls -R blind)"
 
 # Translation.
 for i in $(seq 60); do echo "a$((i % 7)) b$((i % 5)) c$((i % 3))"; done >a.en
