@@ -45,6 +45,11 @@ says 0 complete train whole
 head -31 t.csv >few.csv
 says 0 '^time  *about 0:[1-3][0-9] on two cores' train few --target kind --data few.csv --dry-run
 
+# Trainings share the rows that the run has open, but each one's log has the warnings about them.
+(head -90 t.csv && echo 7,red,1.5,) >gap.csv
+says 0 '^all of them' train gap --experiment tabular/auto --target kind --data gap.csv --epochs 1 --set task.budget=1
+[ -z "$(grep -L '1 rows have no target' gap/members/*/train.log)" ] || fail 'a training lost its warning'
+
 # ---- a run that is complete, for other commands ------------------------------------------------
 
 says 0 '^nothing to do: the run has its model$' train whole --dry-run
