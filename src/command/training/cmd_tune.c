@@ -134,6 +134,30 @@ typedef struct attempt {
     double seconds;   /* of the run's work in all sessions */
 } attempt;
 
+typedef struct candidate {
+    const char *const *value; /* [spaces] */
+    int rung; /* the last one that it has ended, from 1; 0: none; -1: its settings are invalid */
+    attempt result; /* of this rung */
+} candidate;
+
+typedef struct tuning {
+    const tune_options *args;
+    const et_call *call;
+    et_arena arena;
+    const char *dir, *experiment; /* experiment NULL: by the data */
+    et_search_space space[SPACES_MAX];
+    int spaces;
+    candidate *candidate; /* [trials], in arena, as the next */
+    candidate **ranked;   /* [trials]: by rung and value, the best first */
+    int trials, rungs;
+    int64_t length; /* trainer.train_steps, of the last rung */
+    double ends;    /* monotonic time; 0: none */
+    int lock;       /* of the directory; -1: none. A trial's process holds it, too */
+    bool stopped;   /* a signal or the time limit ended the search */
+    bool child;     /* this is the process of a trial, whose work is done: the status is its own */
+    const et_task_kind *kind;
+} tuning;
+
 /* Of a run that keeps no best checkpoint, its last validation counts, as its last weights do. */
 static bool take_value(attempt *t, const et_history *h)
 {
@@ -187,12 +211,13 @@ static bool read_run(attempt *t, bool exited)
 }
 
 /* The last line that the process has printed. */
-static void read_reason(attempt *t, const char *messages, const et_program *program)
+static void read_reason(const tuning *t, attempt *one)
 {
+    const et_program *program = t->call->program;
     char *text = NULL;
     size_t length = 0;
-    snprintf(t->reason, sizeof t->reason, "exit code %d", t->code);
-    if (et_file_read(&text, &length, messages, MESSAGES_MAX, NULL))
+    snprintf(one->reason, sizeof one->reason, "exit code %d", one->code);
+    if (et_file_read(&text, &length, et_path_of(t->dir, MESSAGES).text, MESSAGES_MAX, NULL))
         return;
     while (length && (text[length - 1] == '\n' || text[length - 1] == ' '))
         text[--length] = 0;
@@ -201,44 +226,45 @@ static void read_reason(attempt *t, const char *messages, const et_program *prog
     const size_t name = strlen(program->name);
     line += !strncmp(line, program->name, name) && !strncmp(line + name, ": ", 2) ? name + 2 : 0;
     if (length)
-        snprintf(t->reason, sizeof t->reason, "%s", line);
+        snprintf(one->reason, sizeof one->reason, "%s", line);
     et_free(text);
 }
 
 /* status: of the command, if it returned. */
-static int take_results(attempt *t, const char *messages, const et_program *program, int how,
-                        int status, et_error *error)
+static int take_results(const tuning *t, attempt *one, int how, int status, et_error *error)
 {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
-    t->code = code;
-    t->seconds = seconds_of(t->model_dir);
-    t->end = code == EXIT_STOPPED ? TRIAL_STOPPED : code ? TRIAL_FAILED : TRIAL_DONE;
-    if (t->end == TRIAL_FAILED && code < 0)
-        snprintf(t->reason, sizeof t->reason, "ended by signal %d, %s", -code, strsignal(-code));
-    else if (t->end == TRIAL_FAILED)
-        read_reason(t, messages, program);
+    one->code = code;
+    one->seconds = seconds_of(one->model_dir);
+    one->end = code == EXIT_STOPPED ? TRIAL_STOPPED : code ? TRIAL_FAILED : TRIAL_DONE;
+    if (one->end == TRIAL_FAILED && code < 0)
+        snprintf(one->reason, sizeof one->reason, "ended by signal %d, %s", -code,
+                 strsignal(-code));
+    else if (one->end == TRIAL_FAILED)
+        read_reason(t, one);
     /* Other processes send these signals, such as the kernel when memory is short. */
     const bool killed = code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
-    if (t->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
-        t->end = TRIAL_LOST;
-    if (t->end == TRIAL_DONE && !read_run(t, true))
+    if (one->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
+        one->end = TRIAL_LOST;
+    if (one->end == TRIAL_DONE && !read_run(one, true))
         return et_fail(error, ET_EDATA,
                        "%s: the run has no validation to compare trials by; name validation data, "
                        "such as --valid",
-                       t->model_dir);
+                       one->model_dir);
     return ET_OK;
 }
 
 /* In the new process: the command `train`, which prints into a file. */
-static int train(const et_call *call, const char *messages, pid_t parent, const sigset_t *before,
+static int train(const tuning *t, const et_call *call, pid_t parent, const sigset_t *before,
                  et_error *error)
 {
+    const et_path messages = et_path_of(t->dir, MESSAGES);
     const et_command *row = call->program->commands;
     while (row->name && strcmp(row->name, call->command) != 0)
         row++;
-    const int file = open(messages, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int file = open(messages.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0)
-        return et_fail_errno(error, "%s", messages);
+        return et_fail_errno(error, "%s", messages.text);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, before, NULL);
@@ -248,7 +274,7 @@ static int train(const et_call *call, const char *messages, pid_t parent, const 
 }
 
 /* Passes the first signal on, which saves and ends the trial. */
-static int wait_for(attempt *t, pid_t pid, const sigset_t *signals)
+static int wait_for(attempt *one, pid_t pid, const sigset_t *signals)
 {
     int how = 0;
     while (waitpid(pid, &how, WNOHANG) == 0) {
@@ -257,21 +283,19 @@ static int wait_for(attempt *t, pid_t pid, const sigset_t *signals)
         if (number <= 0 || number == SIGCHLD)
             continue;
         kill(pid, number == SIGHUP ? SIGTERM : number);
-        t->asked |= number != SIGUSR1;
+        one->asked |= number != SIGUSR1;
     }
     return how;
 }
 
-/* *child: this is the new process, whose work is done, and the status is its own. ET_EDATA: the run
- * is done, but has no validation. */
-static int run_process(attempt *t, const et_call *call, const char *messages, bool *child,
-                       et_error *error)
+/* ET_EDATA: the run is done, but has no validation. */
+static int run_process(tuning *t, attempt *one, const et_call *call, et_error *error)
 {
-    et_assert(t->model_dir && call->argc > 0 && !*child);
+    et_assert(one->model_dir && call->argc > 0 && !t->child);
     static const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
     sigset_t signals, before;
     const pid_t parent = getpid();
-    if (read_run(t, false))
+    if (read_run(one, false))
         return ET_OK;
     int *ended =
         mmap(NULL, sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -283,42 +307,16 @@ static int run_process(attempt *t, const et_call *call, const char *messages, bo
     fflush(NULL);
     sigprocmask(SIG_BLOCK, &signals, &before);
     const pid_t pid = fork();
-    *child = pid == 0;
-    if (*child)
-        return *ended = train(call, messages, parent, &before, error);
-    const int how = pid < 0 ? 0 : wait_for(t, pid, &signals);
+    t->child = pid == 0;
+    if (t->child)
+        return *ended = train(t, call, parent, &before, error);
+    const int how = pid < 0 ? 0 : wait_for(one, pid, &signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
     int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
-                         : take_results(t, messages, call->program, how, *ended, error);
+                         : take_results(t, one, how, *ended, error);
     munmap(ended, sizeof *ended);
     return status;
 }
-
-/* ---- the search ---- */
-
-typedef struct candidate {
-    const char *const *value; /* [spaces] */
-    int rung; /* the last one that it has ended, from 1; 0: none; -1: its settings are invalid */
-    attempt result; /* of this rung */
-} candidate;
-
-typedef struct tuning {
-    const tune_options *args;
-    const et_call *call;
-    et_arena arena;
-    const char *dir, *experiment; /* experiment NULL: by the data */
-    et_search_space space[SPACES_MAX];
-    int spaces;
-    candidate *candidate; /* [trials], in arena, as the next */
-    candidate **ranked;   /* [trials]: by rung and value, the best first */
-    int trials, rungs;
-    int64_t length; /* trainer.train_steps, of the last rung */
-    double ends;    /* monotonic time; 0: none */
-    int lock;       /* of the directory; -1: none. A trial's process holds it, too */
-    bool stopped;   /* a signal or the time limit ended the search */
-    bool child;     /* this is the process of a trial, whose work is done: the status is its own */
-    const et_task_kind *kind;
-} tuning;
 
 /* ---- command lines of train ---- */
 
@@ -634,7 +632,7 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
         return et_alloc_failed(error, (size_t)w.count, "words");
     attempt one = { .model_dir = model_dir };
     const et_call call = train_call(t, &w);
-    int status = run_process(&one, &call, et_path_of(t->dir, MESSAGES).text, &t->child, error);
+    int status = run_process(t, &one, &call, error);
     if (t->child || status)
         return status;
     t->stopped |= one.end == TRIAL_STOPPED || one.asked;
