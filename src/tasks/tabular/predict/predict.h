@@ -26,10 +26,6 @@
 #include "tasks/tabular/target/target.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Checks that the settings and files next to a checkpoint are those of its training. */
-int et_tabular_check_identity(const et_experiment *experiment, const et_artifact *artifact,
-                              const et_identity *identity, et_error *error);
-
 /* ---- directories and predictors ---- */
 
 #define ET_PREDICTOR_BATCH     256

@@ -82,13 +82,6 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
     return status;
 }
 
-int et_tabular_check_identity(const et_experiment *experiment, const et_artifact *artifact,
-                              const et_identity *identity, et_error *error)
-{
-    int status = et_experiment_check_model(experiment, identity, et_artifact_run(artifact), error);
-    return status ? status : et_tabular_belongs_in(artifact, identity, error);
-}
-
 /* Reads the directory of a trained model: the encoder's texts, the graph, the weights.
  *
  *   schema.yaml, metadata.json, features.yaml   the encoder
@@ -261,9 +254,11 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
 {
     const et_table_model *model = payload;
     const et_identity identity = { load->checkpoint, load->facts.identity };
-    return model->kind
-               ? et_builder_check_identity(&identity, model->encoder, error)
-               : et_tabular_check_identity(&model->experiment, load->artifact, &identity, error);
+    if (model->kind)
+        return et_builder_check_identity(&identity, model->encoder, error);
+    int status = et_experiment_check_model(&model->experiment, &identity,
+                                           et_artifact_run(load->artifact), error);
+    return status ? status : et_tabular_belongs_in(load->artifact, &identity, error);
 }
 
 /* Targets of a builder, and of weights without a unit, are as in the files. */
