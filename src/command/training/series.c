@@ -455,6 +455,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     job.training.experiment = &experiment;
     job.training.arena = &arena;
     job.training.model_dir = directory.text;
+    job.training.device = s->device;
     job.training.judged = true;
     job.quiet = !s->args->verbose;
     job.reported = &s->reported;
@@ -508,14 +509,16 @@ static int evaluate(series *s, int which, int training, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     const et_path directory = training_path(s, &s->run->candidate[which], training);
-    et_evaluation e = { .model_dir = directory.text, .experiment = &experiment };
+    et_evaluation e = { .model_dir = directory.text,
+                        .experiment = &experiment,
+                        .device = s->device };
     et_value *logs = et_value_dict(&arena);
     int status = logs ? et_experiment_open_run(&experiment, s->call->program, directory.text,
                                                &s->arena, error)
                       : et_alloc_failed(error, 0, "scores");
     if (!status && experiment.kind != s->experiment.kind)
-        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, not of %s", directory.text,
-                         experiment.kind->name, s->experiment.kind->name);
+        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a %s task",
+                         directory.text, experiment.name, s->experiment.kind->name);
     if (!status && !(status = s->class->prepare(s->run, directory.text, experiment.task, error)) &&
         !(status = et_evaluation_open(&e, error)) &&
         !(status = et_evaluation_load(&e, NULL, error)) &&

@@ -65,8 +65,10 @@ static int open_alone(et_evaluation *e, et_error *error)
     if ((status =
              et_experiment_open_model(&e->artifact, e->experiment->program, e->model_dir, error)) ||
         (status = et_artifact_identity(&e->artifact, &e->newest, &e->arena, error)) ||
-        (status = et_device_open(&e->device, error)) || (status = et_params_new(&e->params, error)))
+        (!e->device && (status = et_device_open(&e->own_device, error))) ||
+        (status = et_params_new(&e->params, error)))
         return status;
+    e->device = e->device ? e->device : e->own_device;
     return et_artifact_is_file(&e->artifact) ? open_unpacked(e, error)
                                              : open_trainer(e, e->model_dir, error);
 }
@@ -87,7 +89,7 @@ void et_evaluation_close(et_evaluation *e)
     if (e->task)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
-    et_device_close(e->device);
+    et_device_close(e->own_device);
     et_artifact_close(&e->artifact);
     et_free(e->path);
     et_arena_release(&e->arena);

@@ -22,7 +22,8 @@ typedef struct et_evaluation {
     void *listener; /* tell(listener, line) gets the lines of a task; tell NULL: no one */
     void (*tell)(void *listener, const char *line);
     const volatile sig_atomic_t *stop; /* not 0: ends with ET_EINTERRUPTED; NULL: never */
-    et_comm *comm; /* ranks that all do the same, and share the work; borrowed. NULL: alone */
+    et_comm *comm;     /* ranks that all do the same, and share the work; borrowed. NULL: alone */
+    et_device *device; /* borrowed; NULL: one of its own */
 
     char *path;   /* of the checkpoint that was loaded; owned */
     int64_t step; /* of it */
@@ -30,7 +31,7 @@ typedef struct et_evaluation {
     et_arena arena;
     et_artifact artifact;
     et_identity newest;
-    et_device *device;
+    et_device *own_device;
     et_params *params;
     et_task *task;
     et_trainable *trainable;

@@ -71,6 +71,7 @@ typedef struct et_training_options {
     et_arena *arena;           /* of texts of the experiment and the training */
     const et_initial *initial; /* where the weights of a new run come from; its from NULL: drawn */
     const char *model_dir;     /* NULL only if it is tried out: a run without a name */
+    et_device *device;         /* NULL: one of its own */
     et_comm *comm;             /* the ranks that train together; usually only this process */
     et_training_cluster *cluster; /* NULL: none */
     et_progress *progress;        /* gets lines, bar and table */

@@ -778,7 +778,8 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
     et_assert(t->options->comm && !t->device && !t->task);
     bool fits = t->options->memory && !et_model_dir_has_weights(t->options->model_dir);
     bool changed = false;
-    int status = et_device_open(&t->device, error);
+    t->device = t->options->device;
+    int status = t->device ? ET_OK : et_device_open(&t->device, error);
     if (status)
         return status;
     if (fits && t->experiment->runtime.data_shards > 1)
@@ -834,7 +835,8 @@ void et_training_close(et_training *t)
     if (t->cluster)
         t->options->cluster->close(t->cluster);
     close_model(t);
-    et_device_close(t->device);
+    if (!t->options->device)
+        et_device_close(t->device);
     et_profiling_release(t->options->profiling);
     et_model_dir_close(&t->directory, !t->set_up);
 }
