@@ -106,8 +106,7 @@ void *et_alloc_aligned(size_t bytes, size_t alignment)
     return note_refusal(allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment));
 }
 
-/* A product that overflows is more than there is: NULL, as for any other size that cannot be
- * had. */
+/* If count * size overflows: NULL, as for any size that is too large. */
 void *et_alloc(size_t count, size_t size)
 {
     size_t bytes;

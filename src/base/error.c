@@ -95,7 +95,7 @@ static int status_from_errno(int number)
     }
 }
 
-/* What a user can do; "": the system's text is enough. */
+/* The cure for an error of the system; "": the system's text is enough. */
 static const char *cure_of(int number)
 {
     switch (number) {

@@ -5,7 +5,7 @@
  * Invariants:
  *
  *   (1) capacity is 0 or a power of two, so a mask gives the position;
- *   (2) at most three quarters of the entries are used, so a search always meets an empty one;
+ *   (2) at most three quarters of the entries are used, so a search always meets an empty entry;
  *   (3) no entry is ever removed, so a key is between the position of its hash and the next
  *       empty entry.
  *

@@ -22,8 +22,8 @@ static bool is_control(uint32_t code)
            is_between(code, 0x2066, 0x2069) || is_between(code, 0xfffe, 0xffff);
 }
 
-/* Bytes of the character that begins here, 0: none; and the character. (unicode.c fails with
- * messages, so it can't be used to make messages.) */
+/* Bytes of the character at the beginning of text; 0: none. *code: the character. (unicode.c fails
+ * with messages, so it can't be used to make messages.) */
 static size_t decode(const char *text, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };

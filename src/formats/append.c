@@ -66,7 +66,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
     *file = (et_append){ .fd = -1, .path = et_strdup(path), .whole = whole };
     if (file->path == NULL)
         return et_alloc_failed(error, strlen(path), "a path");
-    /* Not blocking, so that a pipe of that name does not block. */
+    /* Non-blocking, in case the name is a pipe. */
     file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     int status;
     if ((file->fd < 0 && (status = et_fail_errno(error, "cannot open %s", path))) ||

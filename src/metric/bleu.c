@@ -79,10 +79,10 @@ static void sacrebleu_value(et_score_result *result, const et_bleu_counts *count
     result->score = result->bp * exp(sum / order);
 }
 
-/* compute_bleu of Model Garden's metrics/bleu.py, in percent. If that divides by zero (no words in
- * any reference), the score is 0. It differs from sacrebleu's in three ways: it smooths even if
- * nothing matches at all, it always divides the sum over orders by 4, and it treats a ratio of
- * lengths below 10^-6 as 0. */
+/* compute_bleu of Model Garden's metrics/bleu.py, in percent. If this would divide by zero (no
+ * words in any reference), the score is 0. It differs from sacrebleu's in three ways: it smooths
+ * even if nothing matches at all, it always divides the sum over orders by 4, and it treats a ratio
+ * of lengths below 10^-6 as 0. */
 static void model_garden_value(et_score_result *result, const et_bleu_counts *counts)
 {
     /* mean keeps its value from the last order that has n-grams; its divisor is always 4. */

@@ -1,8 +1,8 @@
 /* Scores of classes, each a function of the confusion matrix or of all rows. Rows are added in
  * their order, so values do not depend on threads.
  *
- * AUC, exact: rows in increasing order of a class's score, in groups of equal scores. With P and N
- * the weights of the class and of the rest, and p, n those of a group,
+ * AUC, exact: rows in increasing order of a class's score, in groups of equal scores. With weights
+ * P of the class and N of all other rows, and weights p and n of these in a group,
  *
  *   auc = sum over groups of p (N before it + n / 2) / (P N)
  *
@@ -29,8 +29,7 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* The weight of the rows of class c that are predicted right, of all of them, and of those that are
- * predicted to be of it. */
+/* Weights of rows: of class c and predicted as c, of class c, and predicted as c. */
 static void count_class(const double *confusion, int64_t classes, int64_t c, double *hit,
                         double *targets, double *guesses)
 {
@@ -364,7 +363,7 @@ static void score_probabilities(const rows *r, et_class_scores *s)
     s->brier = brier / r->weight;
 }
 
-/* Of the curve that class_scores.h draws. */
+/* Scores the curve of et_calibration_curve (class_scores.h). */
 static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
 {
     et_class_curve curve;

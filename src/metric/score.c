@@ -26,9 +26,9 @@
  *
  *   "It's 3.5%, really." -> "It's 3.5 % , really ."        (13a)
  *
- * A script is a sequence of substitutions of regular expressions over the whole line. Each pass
- * here is one of them, so it can be compared with its source: matches do not overlap, and the
- * search continues after the last match. All passes are linear.
+ * A script is a sequence of substitutions of regular expressions over the whole line. Each pass is
+ * one substitution, so it can be compared with its source: matches do not overlap, and the search
+ * continues after the last match. All passes are linear.
  *
  * To add one: a function and a row in `tokenizers`, and its name in <etude/score.h>. */
 
@@ -529,7 +529,7 @@ int et_words_number(et_words *words, et_codes *hypothesis, et_codes *reference,
 
 /* ---- scores ---- */
 
-/* Which of the two it is decides about the words. */
+/* The message depends on which of the two counts is wrong. */
 static int check_counts(size_t hypotheses, size_t references, et_error *error)
 {
     if (hypotheses != references)
@@ -600,7 +600,7 @@ void et_score_clear(et_score *score)
     score->line = 0;
 }
 
-/* Texts become lines of tokens, and these numbers of words; the class counts in them. */
+/* Splits texts into tokens, numbers the words, and lets the class count. */
 int et_score_count(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
                    const char *reference, et_error *error)
 {

@@ -2,8 +2,9 @@
  *
  *   mean = S(w x) / S(w),  square = S(w x^2) / S(w),  var = max(0, S(w (x - mean)^2) / S(w))
  *
- * A kind of metric, and an object that is one state of it, with the sums of further elements if
- * values are arrays. The sums are exact, so single values and many at once give the same bits. */
+ * This file has a kind of metric, and an object with one state of it; for arrays, the object also
+ * has the sums of further elements. The sums are exact, so single values and many at once give the
+ * same bits. */
 #include <etude/statistics.h>
 
 #include <math.h>

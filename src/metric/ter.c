@@ -13,8 +13,8 @@
 /* The fewest edits from a hypothesis to a reference, where an edit inserts, deletes or replaces a
  * word, or moves a block of words (Snover et al. 2006, "A study of translation edit rate with
  * targeted human annotation", https://aclanthology.org/2006.amta-papers.25). Moves are searched
- * greedily: of all moves of a block to where the reference has it, the one that saves most is made,
- * until none saves anything. Limits are those of Tercom, and results those of sacrebleu 2:
+ * greedily: among all moves of a block to its place in the reference, the move that saves most is
+ * made, until no move saves anything. Limits are Tercom's, and results equal sacrebleu 2:
  *
  *   - a block has at most 10 words and moves to a place at most 50 words away;
  *   - the distance between two lines is computed in a band of 25 words around the diagonal;
@@ -23,7 +23,7 @@
 /* Distances by dynamic programming, cost[i][j] from the first i words of the hypothesis to the
  * first j of the reference. Rows only depend on the words before them, so a move leaves the rows
  * before its block as they are. Among equal costs a match or replacement wins over a deletion, and
- * that over an insertion, which decides about the alignment and so about the moves that are tried.
+ * a deletion over an insertion. This determines the alignment, and thus the moves that are tried.
  */
 enum { BLOCK_MAX = 10, DISTANCE_MAX = 50, BEAM = 25, TRIALS_MAX = 1000 };
 

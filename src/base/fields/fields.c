@@ -1,6 +1,6 @@
 /* Walks tables: compares a dict of values with the table of its struct, name by name.
- * fields_scalar.c handles members of all kinds except nested structs. The depth is that of the
- * tables, which are const, never that of the input.
+ * fields_scalar.c handles members of all kinds except nested structs. The tables, which are const,
+ * limit the depth, not the input.
  *
  * Messages have three parts: the place (file and line, or an option), the dotted path, and the
  * fault. Paths are built in the caller's arena for each member that is read; they are short.
@@ -67,7 +67,7 @@ const char *et_fields_locate(const et_fields_origin *from, const char *path, int
     return et_arena_printf(from->arena, "%s:%d: %s", from->name, line, path);
 }
 
-/* Refuses what is at path in a line. path NULL: no memory for it. */
+/* Refuses the value at path, with its line. path NULL: no memory. */
 __attribute__((format(printf, 4, 5))) static int refuse(const reader *reading, const char *path,
                                                         int line, const char *format, ...)
 {
@@ -272,7 +272,7 @@ static bool add_once(et_value *to, const char *key, const et_value *value)
     return true;
 }
 
-/* Adds what value has to the group that to has under the key, which is made if need be. */
+/* Merges value into the group `key` of to, which is made if missing. */
 static bool merge_group(et_value *to, const char *key, const et_value *value)
 {
     et_value *group = et_value_get(to, key);
@@ -399,7 +399,7 @@ static int override_groups(const reader *reading, et_value *list, const et_value
     return status;
 }
 
-/* Of a program that declares its settings in a table. */
+/* For a program that declares its settings in a table. */
 static int warn_of_new(const reader *reading, const char *path, const et_value *value)
 {
     if (reading->root->fields->kind == ET_FIELD_KIND_END)
@@ -595,7 +595,7 @@ static int read_member(const reader *reading, const et_field *field, void *optio
                          reading->error);
 }
 
-/* Of a member with two names one dict may use one; a null sets nothing. */
+/* If a member has two names, a dict may use only one of them; null sets nothing. */
 static int not_both_names(const reader *reading, const et_fields *table, const et_field *field,
                           const et_value *dict, const et_value *value, const char *path)
 {
@@ -613,8 +613,7 @@ static int not_both_names(const reader *reading, const et_fields *table, const e
     return ET_OK;
 }
 
-/* A value of the dict, whose keys are unique: the readers see to that, so no member is set twice by
- * one file. */
+/* Reads a value of the dict. Readers ensure unique keys, so a file sets no member twice. */
 static int read_named(const reader *reading, const et_fields *table, void *options,
                       const et_value *dict, const et_value *value, const char *path)
 {
@@ -692,9 +691,8 @@ static int enter_item(const reader *reading, const et_field *field, const char *
     return ET_OK;
 }
 
-/* Walks down one part of the path at a time: table, options and rest move together, so that
- * rest is always to be found in table, whose struct is at options. above: the path so far,
- * for messages. */
+/* Walks down one part of the path at a time: table, options and rest move together; rest is a path
+ * in table, whose struct is at options. above: the path so far, for messages. */
 static int set(const reader *reading, const et_fields *table, void *options, const char *path,
                const et_value *value)
 {
@@ -810,7 +808,7 @@ et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *
     return echo_all(table, options, arena, false);
 }
 
-/* What params.yaml is written from: reading it back gives the same options. */
+/* params.yaml is printed from this dict; reading it back gives the same options. */
 et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena)
 {
     return echo_all(table, options, arena, true);

@@ -18,7 +18,7 @@ typedef struct et_given_item {
     const char *where, *path;
 } et_given_item;
 
-/* What shuts a setting out. */
+/* The row that disables a setting. */
 typedef struct gate {
     const et_field *row;  /* NULL: nothing does */
     const char *is;       /* its value */
@@ -109,7 +109,7 @@ static const void *enter(const et_field **field, const void *options, const char
     return item < list->count ? (const char *)list->items + item * (*field)->item_size : NULL;
 }
 
-/* Of a choice, a whole number or a text; false for others. */
+/* Whether a choice, a whole number or a text has its default; false for other kinds. */
 static bool has_default(const et_field *field, const void *options)
 {
     const void *member = et_field_member(field, (void *)options);

@@ -73,7 +73,7 @@ static int least(int a, int b)
  * restricted form: no letter is edited twice). now[j] is the distance of a's first i letters
  * from b's first j:
  *   least of  last[j - 1] + (a differs),  last[j] + 1,  now[j - 1] + 1,  before[j - 2] + 1 (a swap)
- * Three rows of the table: of two letters ago, of the last one, and of this one. At most 64 x
+ * Three rows of the table are kept: two letters ago, the last letter, and this letter. At most 64 x
  * 64 steps. */
 static int edits(const struct part *a, const struct part *b)
 {

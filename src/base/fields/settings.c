@@ -101,7 +101,7 @@ static bool scan_name(assignment *a, const et_settings *settings, const char *te
     return a->length && *text == '=' && known;
 }
 
-/* what: the beginning of the message; NULL: none. */
+/* what: text with which the message begins; NULL: none. */
 static int check_unlocked(const et_settings *settings, const char *what, et_error *error)
 {
     return settings->locked
@@ -411,7 +411,7 @@ int et_settings_print(const et_settings *settings, const char *head, et_strbuf *
                       et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    /* Tables to tree to text: the reader of it goes the same way back. */
+    /* From tables to a tree to text; reading goes the same way back. */
     et_value *tree = et_settings_dict(settings, &arena);
     int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
     et_strbuf_append(text, head);

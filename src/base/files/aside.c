@@ -63,7 +63,8 @@ static et_path folder_name(const char *directory, long number)
     return et_path_of(directory, name);
 }
 
-/* Of an entry of a directory; an errno, 0 for success. Takes no memory. */
+/* Reads the status of an entry of a directory. Returns an errno, 0 for success. Allocates
+ * nothing. */
 static int look_at(struct stat *info, const char *directory, const char *name)
 {
     int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -74,7 +75,7 @@ static int look_at(struct stat *info, const char *directory, const char *name)
     return failed;
 }
 
-/* Whether the files can join those in the folder: none has the name of another file there. */
+/* Whether the files can go into the folder: no file there has one of their names. */
 static bool has_room(const aside *a)
 {
     bool begun = !a->alone;

@@ -76,7 +76,7 @@ void et_checksum_stream_add(et_checksum_stream *stream, const void *bytes, size_
     XXH3_64bits_update(stream->state, bytes, length);
 }
 
-/* Of all that was added so far; more may be added after. */
+/* The checksum of all bytes added so far; more may be added afterwards. */
 uint64_t et_checksum_stream_value(const et_checksum_stream *stream)
 {
     return XXH3_64bits_digest(stream->state);

@@ -199,7 +199,7 @@ static int read_file(char **out, size_t *length, const char *path, const char *r
         et_free(bytes);
         return status;
     }
-    /* There is room for it: room + 1 were asked for, and read_all keeps that. */
+    /* There is room for the 0: room + 1 bytes were allocated, which read_all preserves. */
     bytes[used] = 0;
     *out = bytes;
     *length = used;
@@ -261,8 +261,8 @@ static const char *parent_of(et_path *parent, const char *path)
     return parent->text;
 }
 
-/* Removes the temporary files of killed processes that wrote the same path. A lock that is held
- * shows a process of another container, whose number says nothing here. */
+/* Removes the temporary files of killed processes that wrote the same path. A held lock means that
+ * the file belongs to a process of another container, whose number has no meaning here. */
 static void sweep(const char *parent, const char *temporary)
 {
     const char *base = et_path_base(temporary);
@@ -297,8 +297,8 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     /* A rename would put a file in the place of /dev/null. */
     if (stat(path, &info) == 0 && refuse_special(&info, path, error))
         return ET_EDENIED;
-    /* In the directory of path, since a rename cannot leave a file system; with the process'
-     * number, so that two processes do not write into one file. */
+    /* In the directory of path, because a rename cannot leave a file system. The name has the
+     * process number, so two processes never write into one file. */
     const size_t length = append(&writer->path, 0, path, strlen(path));
     append(&writer->temporary, 0, path, length);
     snprintf(writer->temporary.text + length, sizeof writer->temporary.text - length, ".tmp.%ld",
@@ -355,8 +355,8 @@ int et_file_writer_sync(et_file_writer *writer, et_error *error)
 
 int et_file_writer_commit(et_file_writer *writer, et_error *error)
 {
-    /* After a failed fsync the kernel may have dropped the pages and a second one would
-     * succeed over lost data, so there is no second one. */
+    /* Never retries: after a failed fsync the kernel may have dropped the pages, and a second fsync
+     * would succeed although data are lost. */
     int status = report(writer, error);
     if (status || (status = et_file_writer_sync(writer, error))) {
         et_file_writer_abandon(writer);
@@ -397,8 +397,8 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
     return et_file_writer_commit(&writer, error);
 }
 
-/* mkdir first and a look after it: another process may make the same one in between. *made: it was
- * not there. */
+/* First mkdir, then a check, because another process may make the same directory in between. *made:
+ * the directory was missing. */
 static int make_one(const char *path, bool *made, et_error *error)
 {
     struct stat info;
@@ -882,8 +882,8 @@ bool et_directory_exists(const char *path)
 }
 
 /* The owner is the process number at the end of "*.tmp.PID": "ckpt-5.safetensors.tmp.123" -> 123.
- * kill(pid, 0) sends nothing and says whether there is such a process; without permission there
- * is one. */
+ * kill(pid, 0) sends nothing and tells whether the process exists; without permission, it
+ * exists. */
 bool et_file_is_left_over(const char *name)
 {
     static const char mark[] = ".tmp.";

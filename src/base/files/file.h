@@ -88,7 +88,7 @@ int et_file_writer_sync(et_file_writer *writer, et_error *error);
  * may not survive a loss of power. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);
-/* After status, that of the writing: commits on success, otherwise abandons and returns status. */
+/* Commits if status, the result of the writing, is ET_OK; otherwise abandons and returns status. */
 int et_file_writer_end(et_file_writer *writer, int status, et_error *error);
 
 /* Writes all of bytes to an open file; loops over short writes and EINTR. */
@@ -146,7 +146,7 @@ typedef struct et_mapping {
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
 void et_mapping_close(et_mapping *mapping);
 
-/* The process may write to its own copy of these bytes; the file keeps what it has. */
+/* Makes these bytes writable in memory, as a private copy; the file does not change. */
 int et_mapping_unlock(const et_mapping *mapping, const void *from, size_t length, et_error *error);
 
 /* Bytes that are not needed soon no longer count as memory of the process. They can be read again.
@@ -169,12 +169,13 @@ const char *et_path_base(const char *path);
  */
 bool et_path_ends(const char *path, const char *ending);
 
-/* Whether path begins at the root or has a part "..": joined to a directory, it may lead out of it.
- */
+/* Whether path, joined to a directory, may lead out of the directory: it begins with / or has a
+ * part "..". */
 bool et_path_leads_out(const char *path);
 
 bool et_file_exists(const char *path);
-/* The same of a name below a directory. Takes no memory, so that it is not false for lack of it. */
+/* The same for a name below a directory. Allocates nothing, so a lack of memory does not give
+ * false. */
 bool et_file_exists_in(const char *directory, const char *name);
 bool et_directory_exists(const char *path); /* a link to a directory counts as one */
 

@@ -68,8 +68,8 @@ static float polynomial(const float *coefficient, int count, float x)
     return p;
 }
 
-/* -log(x), x positive and normal. frexpf gives m in [1/2, 1); doubled it is in [1, 2), and
- * above 4/3 it is halved, so that log m is near 0 on both sides and its series short. */
+/* -log(x), x positive and normal. frexpf gives m in [1/2, 1); doubled, m is in [1, 2), and above
+ * 4/3 it is halved. So log m is near 0 on both sides, and its series is short. */
 static float minus_log(float x)
 {
     static const float terms[ET_NORMAL_LOG_TERMS] = ET_NORMAL_LOG;
@@ -128,8 +128,8 @@ void et_random_permutation(et_random random, uint32_t *order, uint32_t count)
 /* Permutations whose members are computed one at a time: a Feistel network on the fewest bits that
  * hold count (Luby and Rackoff 1988: four rounds of good functions cannot be distinguished from
  * chance), repeated until it gives a number below count (Black and Rogaway, "Ciphers with arbitrary
- * finite domains", 2002). At least half of all numbers are below count, so it runs less than twice
- * on average. */
+ * finite domains", 2002). At least half of all numbers are below count, so the network runs less
+ * than twice on average. */
 et_random_order et_random_order_of(et_random random, uint32_t count)
 {
     et_random_order order = { .count = count };

@@ -22,7 +22,7 @@
 #define MATCH_LIMIT 100000
 
 /* Bytes of one search: PCRE2 begins with 20 KiB for places to come back to, then takes twice as
- * much. What needs more is a runaway expression too. */
+ * much. An expression that needs more counts as runaway. */
 #define SEARCH_BYTES ((size_t)96 << 10)
 
 /* One block: the head and as many compiled expressions as were given. */
@@ -46,8 +46,9 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
         if (fault == PCRE2_ERROR_HEAP_FAILED)
             return et_alloc_failed(error, strlen(expression), setting);
         pcre2_get_error_message(fault, text, sizeof text);
-        /* Where PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The text before an
-         * invalid byte is valid UTF-8, so each of its characters has one first byte. */
+        /* The position at which PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The
+         * text before an invalid byte is valid UTF-8, so each of its characters has one first
+         * byte. */
         size_t character = 1;
         for (size_t i = 0; i < position; i++)
             character += ((unsigned char)expression[i] & 0xc0) != 0x80;

@@ -241,7 +241,7 @@ void et_markup_append(et_strbuf *out, const char *text)
     et_strbuf_release(&plain);
 }
 
-/* Of a message, for problems: the rest is for the text around them. */
+/* Bytes of a message for problems; the other bytes are for the text around them. */
 #define PROBLEMS_ROOM (ET_ERROR_TEXT_MAX - 224)
 
 /* The first problem is always shown, cut if necessary. */

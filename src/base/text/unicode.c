@@ -1,7 +1,7 @@
-/* Code points of text, and the few of their properties that Python's str knows: categories
- * and simple lower case come from utf8proc, the rest from the tables below, which are Python
- * 3's view of Unicode 15.0 (Objects/unicodectype.c and the files that it is made from). Lower
- * case, spaces and digits of ASCII, most of any corpus, are answered without a table.
+/* Code points of text, and their properties in Python's str. Categories and simple lower case come
+ * from utf8proc, all else from the tables below: Unicode 15.0 as in Python 3
+ * (Objects/unicodectype.c and its sources). Lower case, spaces and digits of ASCII, most of any
+ * corpus, are answered without a table.
  *
  * UTF-8 (RFC 3629), which next_code reads and et_utf8_encode writes:
  *   U+0000  - U+007F      0xxxxxxx
@@ -26,7 +26,7 @@
 #include "base/assert.h"
 #include "base/vector.h"
 
-/* What lower case treats apart. */
+/* Special cases of lower case. */
 enum {
     CAPITAL_I_DOT = 0x130,
     COMBINING_DOT = 0x307,

@@ -16,7 +16,7 @@
 
 #define THREADS_ROOM ((size_t)1 << 20) /* for what OpenMP keeps of its threads */
 
-/* So many threads are no fewer than anybody's processors, and few enough that they can be made. */
+/* At least the processors of any machine, and few enough to be started. */
 enum { MANY_THREADS = 64 };
 
 /* ---- fork ---- */

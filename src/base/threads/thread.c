@@ -99,7 +99,7 @@ void et_thread_join(pthread_t thread)
     (void)status;
 }
 
-/* Lives until it is let go, so that all of them are there at once. */
+/* Waits at the gate, so that all threads exist at the same time. */
 static void *wait_for(void *gate)
 {
     pthread_mutex_lock(gate);

@@ -27,10 +27,9 @@
 #define DEPTH_MAX  64
 #define LENGTH_MAX ((size_t)128 << 20)
 
-/* ET_EFORMAT where text nests too deep. A scan of the bytes outside strings, which trusts
- * nothing: brackets that do not match are jansson's to refuse, and a text that is no JSON may
- * be refused for its depth. jansson makes a tree a few times the text, which is why
- * LENGTH_MAX is checked as well. */
+/* ET_EFORMAT where text nests too deep. Scans the bytes outside strings. jansson refuses unmatched
+ * brackets; a text that is not JSON may be refused for its depth. jansson's tree has a few times
+ * the size of the text, so LENGTH_MAX is checked too. */
 static int check_depth(const char *text, size_t length, const char *name, et_error *error)
 {
     int depth = 0, line = 1;

@@ -133,8 +133,8 @@ static const et_value *item_of(const et_value *list, const char **rest)
     return item;
 }
 
-/* The last value on a path that is there. *rest: the tail of path that is not; "": all is. A key
- * with a point cannot be named so; a key "list[0]" comes before an item of `list`. */
+/* The last existing value on a path. *rest: the tail of path that does not exist; "": everything
+ * exists. A key with a point cannot be named so; a key "list[0]" comes before an item of `list`. */
 static const et_value *walk(const et_value *value, const char *path, const char **rest)
 {
     for (*rest = path; *path;) {

@@ -45,7 +45,7 @@ static inline bool et_value_is_container(const et_value *value)
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
 }
 
-/* Of a value that is a number. */
+/* The number of an integer or float value. */
 static inline double et_value_number(const et_value *value)
 {
     return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;

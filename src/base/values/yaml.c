@@ -18,9 +18,9 @@
  * Invariants while reading:
  *
  *   (1) open[0..depth) are containers, each inside the previous one;
- *   (2) key is not NULL exactly while the innermost one is a dict whose next event is that key's
- *       value;
- *   (3) maps of keys exist for open levels only, and parse() closes what an error left open.
+ *   (2) key is not NULL exactly while the innermost container is a dict and its next event is the
+ *       value of key;
+ *   (3) maps of keys exist only for open levels, and parse() closes levels that an error left open.
  *
  * Limits: a text that exceeds them costs at most NODES_MAX values and DEPTH_MAX maps. */
 #include "base/values/yaml.h"
@@ -221,9 +221,8 @@ static size_t line_of(const yaml_event_t *event)
     return event->start_mark.line + 1;
 }
 
-/* Whether the indentation of a line (from 0) has a tab in it: the commonest cause of a syntax
- * error, and libyaml's message ("found character that cannot start any token") does not say
- * so. */
+/* Whether the indentation of a line (from 0) has a tab: the commonest cause of a syntax error,
+ * which libyaml's message ("found character that cannot start any token") does not name. */
 static bool is_indented_by_tab(const struct reader *reader, size_t line)
 {
     const char *text = reader->text, *end = text + reader->length;

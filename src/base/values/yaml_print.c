@@ -1,7 +1,6 @@
 /* Prints YAML that every reader understands in the same way, without libyaml's printer, which would
- * first copy the tree into its events, and quotes by the rules of YAML 1.1 or not at all. Strings
- * are plain if they are unambiguous, otherwise in double quotes, the one style that can hold
- * anything.
+ * copy the tree into events first, and quotes by the rules of YAML 1.1 or never. Strings are plain
+ * if they are unambiguous, otherwise in double quotes, the one style that can hold anything.
  *
  *   dict of scalars, list of scalars, list of dicts:
  *     name: demo
@@ -31,7 +30,7 @@
 /* Truth values in YAML 1.1 and so for most readers written in Python. */
 static const char *const old_truths[] = { "y", "n", "yes", "no", "on", "off", NULL };
 
-/* Of ASCII: isalnum would follow the locale. */
+/* Only ASCII: isalnum would follow the locale. */
 static bool is_alphanumeric(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

@@ -153,9 +153,9 @@ static int fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
  *
  * A piece is a frame: 16 bytes (a mark, the number of the frame in this pair, the size), then its
  * bytes. An unexpected mark, number or size means that ranks are out of step, which would mix up
- * gradients: the run ends. A rank that ends normally sends a last frame to all. So a stream that
- * ends without a last frame tells every waiting rank that a rank is lost. Sockets do not block; a
- * wait checks ten times per second for silent ranks. */
+ * gradients: the run ends. A rank that ends normally sends a last frame to all. So if a stream ends
+ * without a last frame, every waiting rank knows that a rank is lost. Sockets do not block; a wait
+ * checks ten times per second for silent ranks. */
 
 #define MARK      0x45744672u
 #define MARK_END  0x45744564u
@@ -191,7 +191,7 @@ static bool is_over(const flow *f)
     return f->chunk.rank < 0 || f->done == sizeof f->head + f->chunk.size;
 }
 
-/* What of it goes next, the head or the piece. */
+/* The next part to send or receive: of the head or of the piece. */
 static struct iovec rest_of(flow *f)
 {
     const size_t head = sizeof f->head;
@@ -420,8 +420,9 @@ typedef struct mpi {
     const et_mpi *module;
 } mpi;
 
-/* In this order: Slurm sets its own variables in addition to those of the MPI that it starts ranks
- * for. The first set variable gives the number of ranks: for one rank there is nothing to load. */
+/* In this order, because Slurm sets its own variables in addition to the variables of the MPI for
+ * which it starts ranks. The first set variable gives the number of ranks: for one rank there is
+ * nothing to load. */
 static const struct starter {
     const char *size, *rank, *module;
 } starters[] = {

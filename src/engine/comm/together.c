@@ -55,7 +55,7 @@ int et_together_table(et_comm *comm, int status, const void *mine, size_t size, 
     return status;
 }
 
-/* Of rank 0; of all ranks together. */
+/* Most bytes from all ranks together. */
 #define COLLECTED_MOST ((size_t)1 << 40)
 
 int et_together_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,

@@ -66,7 +66,7 @@ static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
 }
 
-/* Reads and writes rows of the table; the rest of it too, unless it is added to in place. 8 bytes
+/* Reads and writes rows of the table; the other rows too, unless the kernel adds in place. 8 bytes
  * for each element of dy: its element in the float32 table is read and written. Without a base the
  * table is cleared; a base elsewhere is copied. */
 static et_cost cost_embedding_grad(const et_plan *plan, const et_plan_call *call)
@@ -82,9 +82,9 @@ static et_cost cost_embedding_grad(const et_plan *plan, const et_plan_call *call
 
 /* ---- attention ---- */
 
-/* Inputs after those of the derivative are q, kv and the offsets of both. Heads share the width, so
- * a score of all heads, a query and a key that it may see, costs 2 width operations. Causal, 5
- * queries and 3 keys: 1 + 2 + 3 and then 3 + 3, 12 of 15 scores.
+/* The last inputs are q, kv and the offsets of both; ATTENTION_GRAD has two inputs before them.
+ * Heads share the width, so a score of all heads, a query and a key that it may see, costs 2 width
+ * operations. Causal, 5 queries and 3 keys: 1 + 2 + 3 and then 3 + 3, 12 of 15 scores.
  *
  * Two products, q k^T and weights v; q is read and the result written, keys and values are read. Of
  * the derivative five: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv = W^T
@@ -113,8 +113,8 @@ static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
                       moved * width * (double)et_dtype_size(q->dtype) };
 }
 
-/* One query a row, against as many keys as its length says; keys and values are read once for
- * each row, though rows of a beam share some. */
+/* One query per row, against `length` keys. Keys and values are read once for each row, though rows
+ * of a beam share some. */
 static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *q = in_tensor(plan, call, 0), *lengths = in_tensor(plan, call, 3);
@@ -156,7 +156,7 @@ static et_cost cost_vocabulary_best(const et_plan *plan, const et_plan_call *cal
 
 /* ---- layout, and layers outside the Transformer ---- */
 
-/* Of x only the piece is read, and of FILL's inputs only the scalar. A view costs nothing. */
+/* SLICE reads only its piece of x; FILL reads only the scalar. A view costs nothing. */
 static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
@@ -165,7 +165,7 @@ static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 0, view ? 0 : bytes(op == ET_OP_SLICE ? y : x) + bytes(y) };
 }
 
-/* Of x only the selected rows; of a table likewise. */
+/* Only the selected rows of x, or of a table, are read. */
 static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
@@ -217,8 +217,7 @@ static et_cost cost_pool(const et_plan *plan, const et_plan_call *call)
 
 /* ---- the table ---- */
 
-/* So many operations for each element of an input or of the result, and all tensors touched; or a
- * function. */
+/* Operations per element of an input or of the result, with all tensors touched; or a function. */
 typedef struct cost_rule {
     cost_fn *by;
     double each;

@@ -1,7 +1,6 @@
-/* From nodes to calls. Every reachable node that computes becomes a call. An element-wise node
- * joins the call of an element-wise node of the same shape that it reads, if that call can run at
- * the later place: nothing outside the chain may read a member before the chain's last member. A
- * chain runs at the place of its last member.
+/* From nodes to calls. Every reachable node that computes becomes a call. An element-wise node that
+ * reads another one of the same shape joins its call: the chain then runs at the place of its last
+ * member, so nothing outside the chain may read a member before that place.
  *
  * A rematerialized node never shares a chain with its reader: members pass on numbers before
  * rounding, but the reader must get the numbers that the forward pass had stored.

@@ -62,7 +62,7 @@ static source find(const et_ids *ids, const et_node *node, int64_t position, con
             break;
         }
         case ET_OP_GATHER: {
-            /* Its own rows have been compared before: its place in the list is. */
+            /* The gather's range is earlier in the list, so its row numbers are valid. */
             const int64_t width = size_of(at.leaf, 1);
             const int64_t row = number_of(ids, at.leaf->input[1], at.position / width, batch);
             if (row < 0)
@@ -154,7 +154,7 @@ static void add_columns(et_ids *ids, et_ids_range *ranges, const et_node *node)
                              .longest = -1 });
 }
 
-/* Of segments of the rows of a matrix, an input as well. */
+/* Adds the offsets of segments of rows of a matrix, which is an input too. */
 static void add_offsets(et_ids *ids, et_ids_range *ranges, const et_node *reader, int input,
                         const et_node *matrix, int64_t longest)
 {
@@ -273,7 +273,7 @@ int et_ids_check(const et_ids *ids, const et_batch *batch, et_error *error)
             status = check_range(ids, range, batch, error);
             continue;
         }
-        /* Without searching for the cause until one fails. */
+        /* Fast path: the cause is only searched for after a failure. */
         const int32_t *id = batch->data[range->field];
         for (int64_t k = range->first; !status && k < range->count; k += range->step)
             if (id[k] >= range->below)

@@ -1,6 +1,6 @@
-/* Memory of values. The live range of a value is from the call that writes it to the last that
- * reads it; of a call's scratch that call; of a group of packed weights its first call to its last.
- * All of these are tenants of one arena (arena_layout.h).
+/* Memory of values. Live ranges: a value lives from the call that writes it to the last call that
+ * reads it; scratch during its call; a group of packed weights from its first call to its last. All
+ * of these are tenants of one arena (arena_layout.h).
  *
  * The store's gradient array is used too: nothing needs a parameter's gradient before the call that
  * writes it, and most are written late, when most values are dead. So offsets count from the start
@@ -230,8 +230,8 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
     et_track_end(track);
 }
 
-/* One block of scratch is enough, as one call runs at a time. Where packs are not kept, the
- * group that begins here is packed into room that values may have had until now. */
+/* One block of scratch is enough, as one call runs at a time. If packs are not kept, a group that
+ * begins at this call is packed into memory that values may have used before. */
 void et_plan_begin_call(et_plan *plan, int i)
 {
     const et_plan_call *call = &plan->calls[i];
@@ -316,8 +316,8 @@ static void link_span(et_arena_layout *layout, int *link, size_t begin, size_t e
     *link = index;
 }
 
-/* A list of all that was in it and [begin, end): spans that touch become one. A wall next to a
- * span is no longer seen and still keeps others out, as the span does. */
+/* Adds [begin, end) to a list: spans that touch become one. A wall next to a span disappears in the
+ * span, which keeps others out as well. */
 static void join(et_arena_layout *layout, int *list, size_t begin, size_t end)
 {
     et_arena_layout_span *spans = layout->spans;
@@ -544,7 +544,7 @@ static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap
            o->in < call->in_count;
 }
 
-/* The call's overlap of that kind; NULL: none. */
+/* The call's overlap of this kind; NULL: none. */
 static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *call,
                                       et_overlap_mode mode)
 {
@@ -563,10 +563,10 @@ static bool is_read_twice(const et_plan *plan, const et_plan_call *call, const e
     return false;
 }
 
-/* An embedding's gradient is scattered into its base if the base has no other reader. This goes
- * backwards, so that if several tables are added one after another, the last is known first: base 1
- * is in base 2, which is in the gradient. The kernel then adds rows in place, and a table of many
- * rows is neither copied nor cleared again. */
+/* An embedding's gradient is scattered into its base if the base has no other reader. The loop goes
+ * backwards, so that among several added tables the last is known first: base 1 is in base 2, which
+ * is in the gradient. The kernel then adds rows in place, without copying or clearing a large table
+ * again. */
 static void alias_bases(et_plan *plan)
 {
     for (int s = plan->call_count - 1; s >= 0; s--) {
@@ -628,10 +628,10 @@ static void join_lives(et_plan *plan)
 
 /* ---- in place ---- */
 
-/* Whether call s, which writes out, may overwrite its input in, which nobody reads later: both have
- * the same size, and nothing else in that memory is needed later. The output must have a reader (a
- * dropped result has no memory) and no alias yet: the first input that allows it wins. The input's
- * owner must end at this call, so nobody else needs the lost value. */
+/* Whether call s, which writes out, may overwrite its input in: both have the same size, and no
+ * later call needs this memory. The output must have a reader (a dropped result has no memory) and
+ * no alias yet: the first input that allows it wins. The input's owner must end at this call, so
+ * nobody else needs the lost value. */
 static bool can_overwrite(const et_plan *plan, int s, int out, int in)
 {
     const et_plan_value *to = &plan->values[out], *from = &plan->values[in];
@@ -703,8 +703,8 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 
 /* ---- the gradient array as room ---- */
 
-/* Neighbours in the array are written at about the same time: they are one room until it has
- * this share of the array, so that no room is lent that only splinters would fit in. */
+/* Neighbours in the array are written at about the same time. They form one room, up to this share
+ * of the array, so that rooms are not too small for values. */
 #define GRADIENT_SPANS 256
 
 /* Reserves the gradients and the wall, in the order of the array; variables have no gradients. A
@@ -784,9 +784,9 @@ static int assign_offsets(et_plan *plan, et_error *error)
     return status;
 }
 
-/* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
- * bases, then views, before lives are joined; work in place last, as it asks for the lives of all
- * that share memory. */
+/* The order matters: gradients leave the arena before unread values are dropped; aliases of bases,
+ * then views, come before lives are joined; work in place comes last, because it needs the lives of
+ * all values that share memory. */
 int et_plan_lay_out(et_plan *plan, et_error *error)
 {
     find_lives(plan);

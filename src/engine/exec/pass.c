@@ -6,9 +6,9 @@
  * is planned once they have memory. A run with a prepared layout checks the batch, binds its arrays
  * and calls the plan.
  *
- * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are equal,
- * because the function is the same, and after a rebuild makes the same ones; (3) running allocates
- * only for a new layout. */
+ * Invariants: (1) variant `used` belongs to the last batch; (2) all variants have the same marks,
+ * because the function is the same, also after a rebuild; (3) running allocates only for a new
+ * layout. */
 #include "engine/exec/pass.h"
 
 #include <etude/pass.h>
@@ -30,7 +30,7 @@
 
 /* ---- a variant ---- */
 
-/* What all variants of a pass are made of. */
+/* Parts shared by all variants of a pass. */
 typedef struct et_variant_parts {
     et_device *device; /* borrowed, like all members before options, and listener */
     et_params *params;
@@ -73,9 +73,9 @@ typedef struct et_variant {
     int first_loss, last_loss; /* in marks, with measures between; -1: none */
 } et_variant;
 
-/* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
- * computed twice. On sizes where time counts most (a small model) nothing changes. The second limit
- * is of what is needed then: attention, too, is computed twice. */
+/* With ET_RECOMPUTE_AUTO: if the values of a batch need more than MUCH_MEMORY, marked nodes are
+ * computed twice. Small models, where time counts most, do not change. If the values then still
+ * need more than the second limit, attention is also computed twice. */
 #define MUCH_MEMORY  ((size_t)1 << 30)
 #define STILL_MEMORY ((size_t)3 << 28)
 
@@ -116,8 +116,8 @@ static bool variant_trains(const et_variant_parts *parts, int param)
     return !prefix || !strncmp(name, prefix, strlen(prefix));
 }
 
-/* By all that is trained, or by those that options.trains or options.group chooses, without those
- * of options.frozen. */
+/* Derives by all trained parameters, or by the choice of options.trains or options.group, without
+ * options.frozen. */
 static int derive(const et_variant_parts *parts, et_graph *graph, et_error *error)
 {
     const bool some = parts->chosen || parts->options.trains || parts->frozen;
@@ -166,7 +166,7 @@ static int build_graph(const et_variant_parts *parts, et_variant *v, et_error *e
     return status || !o->training ? status : derive(parts, v->graph, error);
 }
 
-/* Adds a node to what the plan keeps, unless it is there. */
+/* Adds a node to the plan's outputs, unless it is one. */
 static et_output_element keep(et_node **outputs, int *count, et_node *node, int element)
 {
     int i = 0;

@@ -138,7 +138,8 @@ static const et_activity *describe_all(const et_plan *plan, size_t size)
         activity->kind = et_plan_call_kind(call);
         activity->product =
             call->node->op == ET_OP_MATMUL || call->node->op == ET_OP_VOCABULARY_LOSS;
-        /* A product's type is that of its operands, another op's that of its first result. */
+        /* The type of a product is the type of its operands, of other ops the type of the first
+         * result. */
         activity->dtype = et_dtype_name(
             activity->product ? plan->graph->options.act : plan->values[call->out[0]].tensor.dtype);
         made = activity->name && activity->kernel && activity->shape;
@@ -245,8 +246,8 @@ static int tell(const et_plan *plan, int call, int reported)
 
 /* ---- making ---- */
 
-/* Before lives are known: what computes is put into the arena, gradients and what nobody reads
- * leave it later (memory.c). */
+/* Before lives are known, all computed values go into the arena; gradients and unread values leave
+ * it later (memory.c). */
 static value_storage storage_of(const et_node *node)
 {
     switch (node->op) {

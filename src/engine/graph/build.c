@@ -57,8 +57,8 @@ static et_node *with_number(et_op op, et_node *const *inputs, int count, const c
 }
 
 /* "scope/name", of a random node "draw/scope/name", which chooses its numbers; in the graph's
- * arena. Without memory it is the bare name, and no node is made with it: the arena remembers the
- * failure, and et_node_add checks it. */
+ * arena. Without memory, returns the bare name; the arena remembers the failure, so et_node_add
+ * makes no node. */
 static const char *full_name(et_scope *scope, const char *draw, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s%s", draw, scope->prefix, name);
@@ -78,8 +78,8 @@ et_node *et_graph_no_field(et_graph *graph, const char *field)
     return poison;
 }
 
-/* Whether the graph's layout of batches, if it has one, has an input with that full name and type,
- * or it is ET_GRAPH_ONE. If not, records an error: nothing would be bound to it. */
+/* Whether an input can be bound: the graph has no layout of batches, the layout has this full name
+ * and type, or the name is ET_GRAPH_ONE. Otherwise records an error. */
 static bool is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape)
 {
     const et_layout *layout = graph->layout;
@@ -401,7 +401,7 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
-/* For logits that exist in full: no table among the inputs, whose product would come first. */
+/* For complete logits: the op has no table among its inputs, so it computes no product. */
 et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
@@ -755,7 +755,7 @@ et_node *et_log_softmax(et_node *x)
 
 /* ---- losses by rows ---- */
 
-/* What a loss adds up is float32, not the activations' type. A number for each row is a column. */
+/* A loss adds up float32, not the activations' type. A number for each row is a column. */
 static et_node *wide(et_node *x)
 {
     const et_shape shape = et_node_shape(x);
@@ -822,7 +822,7 @@ et_node *et_weighted_sum(et_node *rows, et_node *weights)
 
 /* ---- softmax by sampled classes ---- */
 
-/* Of the candidates, a gathering of rows, the vocabulary's loss. */
+/* Candidates, a gathering of rows, and the vocabulary's loss. */
 
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
                        int64_t count, et_node **positions, et_node **offsets)

@@ -13,11 +13,11 @@
 et_node *et_sinusoid_open(et_scope *scope, int64_t rows, int64_t dim);
 
 /* Attention of one new row per hypothesis against a cache; no derivative.
- * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op writes:
- * row r's k and v go to slot[r * longest + length[r] - 1] first; then r attends to the slots
- * slot[r * longest + 0 .. length[r]-1]. Cross: q is [R, D], cache the encoder's [Tk, 2D], row
- * r attends to rows begin[r] .. begin[r] + length[r] - 1; slot NULL.
- * slot int32 [R, longest], begin and length int32 [R]. A length of 0 gives a zero row. */
+ * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op also writes.
+ * First k and v of row r go to slot[r * longest + length[r] - 1]; then row r attends to the slots
+ * slot[r * longest + 0 .. length[r]-1]. Cross: q is [R, D], cache the encoder's [Tk, 2D], row r
+ * attends to rows begin[r] .. begin[r] + length[r] - 1; slot NULL. slot int32 [R, longest], begin
+ * and length int32 [R]. A length of 0 gives a zero row. */
 et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
                              et_node *length, int heads);
 
@@ -29,8 +29,8 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
  * x, gate and the result are act [T, D]; offsets int32 [segments + 1]. c is 0 before a segment. */
 et_node *et_recurrence_over(et_node *x, et_node *gate, et_node *offsets);
 
-/* One row of each of T such segments, in decoding; no derivative. state float32 [slots, D] is an
- * input that this op writes: row t reads c[t - 1] from slot where[t][0], zeros if that is -1, and
+/* The same for one row of each of T segments, in decoding; no derivative. state float32 [slots, D]
+ * is an input that this op also writes. Row t reads c[t - 1] from slot where[t][0] (-1: zeros), and
  * writes c[t] to slot where[t][1], which no other row reads. where int32 [T, 2]. */
 et_node *et_recurrence_step(et_node *x, et_node *gate, et_node *state, et_node *where);
 
@@ -45,21 +45,21 @@ et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets,
                                    float smoothing);
 
 /* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
- * the same rows by two draws of dropout (et_in_draw), whose predictions should agree. The loss of
- * each row is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), with p and q the two
- * predictions and loss as above: half of the paper's loss, whose alpha is weight. nll and correct
- * are means of both, and a row counts once. Training costs twice the work; predictions need one
- * draw.
+ * the same rows under two draws of dropout (et_in_draw). The loss makes their predictions agree.
+ * The loss of each row is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), with p
+ * and q the two predictions and loss as above: half of the paper's loss, whose alpha is weight. nll
+ * and correct are means of both, and a row counts once. Training costs twice the work; predictions
+ * need one draw.
  */
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight);
 
-/* In training the same loss over `count` of the table's V rows, drawn again in each step: the
- * labels' rows and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
- * smoothing and all four sums are over the candidates with their offsets. So a perfect prediction
- * scores 0, and a row counts as correct less often than over all V, whose offsets are 0. Other rows
- * have derivative 0. Work is count / V of the whole. Outside training, and with a count of V, it is
- * et_vocabulary_loss, so validation always measures the same. */
+/* In training, the same loss over `count` of the table's V rows: the labels' rows and others, drawn
+ * again in each step (et_candidates, as scope/candidates, so a scope has at most one sampled loss).
+ * Softmax, smoothing and all four sums are over the candidates with their offsets. So a perfect
+ * prediction scores 0, and a row counts as correct less often than over all V, whose offsets are 0.
+ * Other rows have derivative 0. Work is count / V of the whole. Outside training, and with a count
+ * of V, it is et_vocabulary_loss, so validation always measures the same. */
 et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                          float smoothing, int64_t count);
 
@@ -67,7 +67,7 @@ et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *l
 et_node *et_recomputable_from(et_node *node, et_recompute least);
 
 /* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
- * of that name, with its type and shape; see et_batch_input. */
+ * with this name, type and shape; see et_batch_input. */
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 
 /* Draws count candidates among `classes` classes, to estimate a softmax by importance sampling
@@ -95,9 +95,10 @@ et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for each column d (of an image, each
  * channel), over the rows of the batch (Ioffe and Szegedy 2015). x [T, D] or [N, H, W, D], gamma
- * and beta [D]. mask [T] or [N], float32: samples whose mask is 0 are not counted and become 0;
- * NULL: all count. *mean and *variance (NULL: not wanted) are the batch's, float32 [D], the
- * variance divided by the number of rows counted: for moving means, not to be differentiated. */
+ * and beta [D]. mask [T] or [N], float32: samples with mask 0 are not counted and become 0; NULL:
+ * all count. *mean and *variance (NULL: not wanted), float32 [D], are those of the batch, the
+ * variance divided by the number of counted rows. They are for moving means and have no
+ * derivative. */
 et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask, float epsilon,
                        et_node **mean, et_node **variance);
 

@@ -1,8 +1,8 @@
-/* Derivative rules, graph to graph: one function per op, which adds the nodes of d(loss)/d(input)
- * for each input that has one, given dy = d(loss)/d(result). Nodes are visited from the loss
- * backwards; a node used several times gets the sum. (Reverse accumulation: Griewank and Walther,
- * "Evaluating derivatives", 2008, chapter 3.) The work is that of a few forward passes for any
- * number of parameters.
+/* Derivative rules, graph to graph: one function per op. Given dy = d(loss)/d(result), the function
+ * adds the nodes of d(loss)/d(input) for each input that has a derivative. Nodes are visited from
+ * the loss backwards; a node used several times gets the sum. (Reverse accumulation: Griewank and
+ * Walther, "Evaluating derivatives", 2008, chapter 3.) The work is that of a few forward passes for
+ * any number of parameters.
  *
  * Several contributions to a parameter are added as well. An embedding's contribution is added into
  * the existing one (EMBEDDING_GRAD's base), so a tied table has one gradient buffer.
@@ -114,11 +114,11 @@ static int rematerialize_init(rematerializer *r, et_graph *graph, et_error *erro
     return ET_OK;
 }
 
-/* Whether node is a norm that its derivative rematerializes for the only product that reads it:
- * then that product's weight gradient is made after the derivative. Otherwise only sums read it.
- * There must be only one product: several (of the encoder's result) are far apart, and the operands
- * that all of them wait for would outlive the norm. The product's other operand is visited after
- * the norm, with which its gradient comes. */
+/* Whether node is a norm whose derivative rematerializes it for the only product that reads the
+ * norm; other readers are sums. The product's weight gradient is then made after the derivative.
+ * There must be only one product: several products (of the encoder's result) are far apart, and
+ * their waiting operands would outlive the norm. The product's other operand is visited after the
+ * norm, with which its gradient comes. */
 static bool rematerialize_waits(const rematerializer *r, const et_node *node)
 {
     if (r->graph->options.recompute == ET_RECOMPUTE_NONE || node->id >= r->count ||
@@ -131,11 +131,11 @@ static bool rematerialize_waits(const rematerializer *r, const et_node *node)
     return other->op == ET_OP_PARAM || other->id < node->id;
 }
 
-/* Whether node may be rematerialized by its own op: because it was marked, or because its input is
- * there anyway (the derivative reads it) and a pass over memory is cheap.
+/* Whether node may be rematerialized by its own op: it was marked, or the derivative reads its
+ * input anyway and a pass over memory is cheap.
  *
- * exec runs chains of element-wise nodes without rounding in between. So that the same chain
- * runs again, an element-wise node is rematerialized only together with all that it follows. */
+ * exec runs chains of element-wise nodes without rounding in between. So an element-wise node is
+ * rematerialized only together with the whole chain before it, and the same chain runs again. */
 static bool is_rematerialized(const rematerializer *r, const et_node *node)
 {
     et_recompute mode = r->graph->options.recompute;
@@ -148,9 +148,9 @@ static bool is_rematerialized(const rematerializer *r, const et_node *node)
     return (input_stays && !et_op_is_elementwise(input->op)) || is_rematerialized(r, input);
 }
 
-/* The node that a derivative reads for a forward node's value: the node itself, or the
- * rematerialized one, which is added here at first; always: not the node itself. A norm that it
- * reads is rematerialized as well: its derivative comes too late for this. */
+/* Returns the node that a derivative reads for a forward node's value: the node itself, or its
+ * rematerialized copy, which the first call adds. always: the copy. A norm that the node reads is
+ * rematerialized as well, because the norm's derivative comes too late. */
 static et_node *rematerialize(rematerializer *r, et_node *node, bool always)
 {
     et_node *inputs[ET_NODE_INPUTS_MAX];
@@ -167,8 +167,8 @@ static et_node *rematerialize(rematerializer *r, et_node *node, bool always)
     return r->again[node->id];
 }
 
-/* A node to read the signs of a relu's result from: positive where node's value is, except for
- * elements that a dropout drops, whose derivative is 0 anyway. */
+/* A node with the signs of a relu's result: positive where node's value is positive. Signs of
+ * dropped elements may differ, because their derivative is 0 anyway. */
 static et_node *rematerialize_sign(rematerializer *r, et_node *node)
 {
     const node_use *use = &r->use[node->id];
@@ -210,9 +210,8 @@ static et_node *value(gradients *g, et_node *node)
     return rematerialize(&g->rematerialize, node, false);
 }
 
-/* Adds gradient to the known part of d(loss)/d(node). The first one is kept as it is, without an
- * addition to zero; later ones are added in the order of the visit, so the order is always the
- * same. */
+/* Adds gradient to the known part of d(loss)/d(node). The first gradient is kept, without an
+ * addition to zero; later gradients are added in the order of visits, which is always the same. */
 static void give(gradients *g, et_node *node, et_node *gradient)
 {
     if (!is_needed(g, node))
@@ -242,8 +241,8 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_BERNOULLI  grad_nothing
 #define grad_CANDIDATES grad_nothing
 
-/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
- * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
+/* For ops that only derivatives or decoding use. A model with such an op in its loss is an error of
+ * its author, so this poisons the graph and does not abort. */
 static void not_differentiable(gradients *g, et_node *node, et_node *dy)
 {
     (void)dy;

@@ -169,7 +169,7 @@ et_dtype et_graph_act(const et_graph *graph)
     return graph->options.act;
 }
 
-/* The scope with that prefix and draw (NULL: no memory for it) in parent; the same one each time.
+/* The scope with this prefix and draw (NULL: no memory) in parent; the same scope at each call.
  * Without memory it returns the parent scope, so that building continues to its end, where the
  * error is reported. */
 static et_scope *scope_in(et_scope *parent, const char *prefix, const char *draw, bool fixed)

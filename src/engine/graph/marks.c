@@ -38,7 +38,8 @@ static bool keeps_rows(et_op op)
            op == ET_OP_RESHAPE || op == ET_OP_SLICE || op == ET_OP_CONCATENATE;
 }
 
-/* Of an op that keeps rows: whether rows of this input are the node's, or are added up in it. */
+/* For an op that keeps rows: whether rows of this input are rows of the node, or are added up in
+ * it. */
 static bool has_rows_of(const et_node *node, const et_node *input)
 {
     const et_shape to = node->type[0].shape, from = input->type[0].shape;
@@ -326,7 +327,7 @@ static bool is_loss(et_scope *scope, const char *name, const et_node *node, floa
     return false;
 }
 
-/* Of rows or a sum of them; divisor NULL: the rows that count. */
+/* Adds a loss over rows, or a sum of rows; divisor NULL: the number of rows that count. */
 static void add_rows(et_scope *scope, const char *name, et_node *node, float weight,
                      et_node *divisor)
 {

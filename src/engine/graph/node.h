@@ -8,8 +8,8 @@
 #include "engine/graph/graph.h"
 #include "engine/kernel/window.h"
 
-/* Windows of convolutions and pooling, over an image's rows ([0]) and columns ([1]): what shape
- * rules and exec take from the same options. weight: [KH, KW, C, F]. */
+/* Windows of convolutions and pooling over an image's rows ([0]) and columns ([1]), for shape rules
+ * and exec. weight: [KH, KW, C, F]. */
 void et_convolution_windows(et_window windows[2], et_shape image, et_shape weight,
                             const et_convolution_options *options);
 void et_pool_windows(et_window windows[2], et_shape image, const et_pool_options *options);
@@ -17,9 +17,9 @@ void et_pool_windows(et_window windows[2], et_shape image, const et_pool_options
 /* The largest rate and smoothing: the float32 below 1. */
 #define ET_BELOW_1 (1 - 0x1p-24)
 
-/* Adds a node after checking arity and running the op's shape rule; poison if any input is or
- * if the rule refuses. name: full; NULL: made in the scope that was entered, of the op's name and
- * the id. */
+/* Adds a node after checking arity and running the op's shape rule. Returns poison if an input is
+ * poison or the rule refuses. name: the full name; NULL: made of the current scope, the op's name
+ * and the id. */
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes);
 
@@ -32,7 +32,7 @@ static inline bool et_node_has_sums(const et_node *node)
     return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
 }
 
-/* Poison that says which fields there are. field may be NULL. */
+/* Poison whose error lists the existing fields. field may be NULL. */
 et_node *et_graph_no_field(et_graph *graph, const char *field);
 
 /* Result k (from 1) of a node with several. */

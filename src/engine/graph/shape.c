@@ -225,8 +225,8 @@ static bool shape_LAYER_NORM(et_node *node)
     return true;
 }
 
-/* ids [T], table [V, D] to [T, D]; with positions: position [T], positions [P, D]. That ids
- * are below V is not known before a run, and exec's to care for. */
+/* ids [T], table [V, D] to [T, D]; with positions: position [T], positions [P, D]. exec checks that
+ * ids are below V, which is not known before a run. */
 static bool shape_EMBEDDING(et_node *node)
 {
     et_shape ids = shape(node, 0), table = shape(node, 1);
@@ -695,7 +695,8 @@ static bool shape_CONVOLUTION(et_node *node)
                et_shape_4(x.size[0], windows[0].out, windows[1].out, weight.size[3]));
 }
 
-/* Of the largest a second result is which element of its window each is, for the derivative. */
+/* Max pooling has a second result for the derivative: which element of its window is the
+ * largest. */
 static bool shape_pool(et_node *node)
 {
     const et_pool_options *options = &node->attributes.pool;
@@ -718,8 +719,8 @@ static bool shape_pool(et_node *node)
     return true;
 }
 
-/* Rules that are another op's. That of EMBEDDING_GRAD is given by the derivative rule: the table's
- * shape is not an input's. */
+/* Rules shared with other ops. The derivative rule gives the shape of EMBEDDING_GRAD, because no
+ * input has the table's shape. */
 #define shape_COLUMN_SUM              shape_by_rows
 #define shape_ROW_SUM                 shape_by_rows
 #define shape_SOFTMAX                 shape_by_rows
@@ -764,9 +765,9 @@ static bool (*const rules[ET_OP_COUNT])(et_node *) = {
  * changes afterwards, except that the `gradient` of a loss is set when it is differentiated. */
 
 /* In this order: arity, which is a bug in a builder; poison, which makes everything below it
- * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so
- * a refused one leaves no trace but its error. name: NULL for nodes that nobody binds or
- * saves; theirs is for messages, "matmul_17". */
+ * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so a
+ * refused node leaves only its error. name: NULL for nodes that are neither bound nor saved; they
+ * get a name for messages, "matmul_17". */
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes)
 {

@@ -604,8 +604,8 @@ static void run_item(const run *r, int64_t item, int thread)
         run_images(r, item, thread);
 }
 
-/* Which thread takes an item is left open, as its bits do not depend on it. oneDNN asks OpenMP how
- * many threads it may use: one, in each of ours. */
+/* Any thread may take an item, because its bits do not depend on the thread. oneDNN asks OpenMP for
+ * the number of threads, which is one in each of Etude's threads. */
 static void run_items(const run *r)
 {
     const et_conv *conv = r->conv;

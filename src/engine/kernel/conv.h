@@ -53,7 +53,7 @@ size_t et_conv_scratch(const et_conv *conv);
 void et_conv_run(const et_conv *conv, void *scratch, void *out, const void *a, const void *b,
                  const float *bias);
 
-/* For tests: such as "brgconv:avx512_core_bf16". Valid as the conv. */
+/* For tests: the implementation, such as "brgconv:avx512_core_bf16". Valid as long as the conv. */
 const char *et_conv_implementation(const et_conv *conv);
 
 #endif

@@ -2,9 +2,8 @@
  * parameters and one large one take equally long.
  *
  * Every number is counted (base/numbers/philox.h): a function of the seed, the parameter's name and
- * the element's place in the parameter, at step 0. The begin of a piece and its thread change
- * nothing, and a layer that is added elsewhere in the model does not change the initial values of
- * others. Padding between parameters stays zero. */
+ * the element's place in the parameter, at step 0. Pieces and threads change no number, and a new
+ * layer does not change the initial values of others. Padding between parameters stays zero. */
 #include <etude/layers.h>
 
 #include <math.h>

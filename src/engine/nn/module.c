@@ -1,6 +1,6 @@
-/* Modules. Attributes are kept sorted. A walk is TensorFlow's: all attributes of a module, then
- * down into each module that was found there for the first time, before the next of them. A stack
- * holds the waiting modules, so any depth works. */
+/* Modules. Attributes are kept sorted. A walk goes as in TensorFlow: all attributes of a module,
+ * then, depth first, each module that was first found among them. A stack holds the waiting
+ * modules, so any depth works. */
 #include <etude/module.h>
 
 #include <ctype.h>

@@ -4,9 +4,9 @@
  * same few functions in the same scopes, because scopes name parameters: training writes
  * "decoder/layer_0/cross_attention/key_value/weight", and the others read it.
  *
- * Queries, keys and values of self-attention are one product of width 3 D, those of the encoder's
- * output one of width 2 D: one pass over the input and one larger product instead of three. For the
- * same reason k and v are side by side in the caches.
+ * Queries, keys and values of self-attention are one product of width 3 D; keys and values of the
+ * encoder's output are one of width 2 D. So the input is read once, by one larger product instead
+ * of three. For the same reason k and v are side by side in the caches.
  *
  * Data are packed rows: [tokens, width] without padding, sentences one after another, and offsets
  * with their begins. Only attention reads offsets; everything else works on rows alone. */
@@ -26,9 +26,9 @@ typedef struct stack {
     int64_t row_tile; /* of all products, see et_matmul_options; 0: any */
 } stack;
 
-/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), each D columns of it like a
+/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), as if every D columns were a
  * separate matrix: Glorot's limit counts D + D although q, k and v are adjacent in W. gain is 1 in
- * Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
+ * Model Garden; in fairseq it is 1/sqrt(2) for q, k, v and 1 for the output. */
 static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gain, stack s)
 {
     et_dense_options options = { .no_bias = !s.options->use_bias,
@@ -119,8 +119,8 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
 
-/* Where c is from row to row: offsets of whole segments, or of one row each the state and its
- * slots.
+/* The place of c between rows: offsets of whole segments; or, with one row per segment, the state
+ * and its slots.
  */
 typedef struct recurrence {
     et_node *offsets, *state, *slots; /* offsets, or the other two */
@@ -169,7 +169,7 @@ et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
     return table_of(scope, model, &model->output);
 }
 
-/* No derivative: it stays what the initial weights say. */
+/* No derivative: the bias keeps its initial values. */
 et_node *et_transformer_output_bias(et_scope *scope, const et_transformer *model)
 {
     const et_init zeros = { ET_INIT_ZEROS, 0 };
@@ -258,7 +258,7 @@ static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_
                        et_shape_2(rows, 2 * width));
 }
 
-/* What all layers of the decoder read. */
+/* Inputs of all layers of the decoder. */
 typedef struct decoding {
     et_scope *root, *decoder;
     stack stack;

@@ -177,7 +177,7 @@ static int add_inputs(export *e, const char *path, et_error *error)
         status = replace_inputs(e, error);
     if (status)
         return status;
-    /* The number of rows of a run. */
+    /* Rows in a run of the model. */
     const int64_t first = 0, end = 1;
     const char *shape = et_onnx_call(e->model, "Shape", e->bindings[0].value);
     e->rows = (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice", shape,

@@ -239,7 +239,7 @@ static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, c
     return add(model, &model->constants, tensor) ? name : NULL;
 }
 
-/* Of a copy of data, with a name made of `of`. */
+/* Adds a copy of data as a constant; its name is derived from `of`. */
 static const char *copy_constant(et_onnx *model, const char *of, et_onnx_type type,
                                  const void *data, size_t bytes, const int64_t *dims, int rank)
 {
@@ -425,7 +425,7 @@ void et_onnx_note(et_onnx *model, const char *key, const char *value)
     add(model, &model->notes, note);
 }
 
-/* What protobuf-c appends to. */
+/* The buffer to which protobuf-c appends. */
 typedef struct sink {
     ProtobufCBuffer buffer;
     et_file_writer writer;

@@ -37,7 +37,7 @@ typedef struct et_onnx_dim {
 int et_onnx_new(et_onnx **out, const char *name, et_error *error);
 void et_onnx_free(et_onnx *model); /* NULL allowed */
 
-/* Whether memory lacked in any call before. */
+/* Whether any call has failed for lack of memory. */
 bool et_onnx_failed(const et_onnx *model);
 
 /* Names are copied. Inputs and outputs are in the order of their making. */

@@ -89,8 +89,8 @@ static const et_onnx_binding *binding_of(const et_onnx_exporter *exporter, const
     return NULL;
 }
 
-/* ET_ECONFIG, once; NULL. ET_ENOMEM after a lack of memory, since then values are NULL that are
- * bound. */
+/* Sets ET_ECONFIG, if nothing failed before; returns NULL. After a lack of memory it sets
+ * ET_ENOMEM: values that are bound may then be NULL. */
 static const char *refuse(et_onnx_exporter *exporter, const et_node *node, const char *why)
 {
     if (!exporter->status && et_onnx_failed(exporter->model))

@@ -318,7 +318,8 @@ void et_optimizer_start(et_optimizer *optimizer)
  * tensor, and a rank keeps the slots that it updates. Slots are packed arrays over the group. The
  * average is an array over the whole store, which can then point to it. */
 
-/* Whether this rank updates a tensor's first element: all of it, of a rule that has them whole. */
+/* Whether this rank updates a tensor's first element. A rule for whole tensors then updates all of
+ * it. */
 static bool owns(const et_optimizer *o, size_t tensor)
 {
     const et_range own = et_optim_own(&o->owners);
@@ -543,8 +544,8 @@ static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *
     return status;
 }
 
-/* Which parameters decay, by the two lists: an included name decays even if excluded. Names are
- * searched once, here; an update knows bits only. */
+/* Finds the parameters that decay, by the two lists: an included name decays even if excluded.
+ * Names are searched once, here; an update knows bits only. */
 static int find_decaying(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *include, *exclude = NULL;
@@ -633,7 +634,7 @@ static int find_group(et_optimizer *o, const et_parameter_group_options *groups,
     return status;
 }
 
-/* Tensors, their decay and rate, what is clipped, and where that puts the cuts. */
+/* Tensors, their decay and rate, the clips, and the cuts that these allow. */
 static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs *groups,
                        et_error *error)
 {
@@ -840,7 +841,7 @@ bool et_optimizer_show_average(et_optimizer *optimizer)
     const et_optim_average *average = &optimizer->average;
     if (!average->data)
         return false;
-    /* What has no average is copied. */
+    /* Values without an average are copied. */
     int64_t at = 0;
     for (int i = 0; i < average->range_count; i++) {
         average_copy(average, optimizer->weights, at, average->ranges[i].begin);

@@ -1,6 +1,6 @@
-/* The tables of the options in options.h; defaults are Model Garden's. Those of the rules and of
- * the schedules are with their formulas (rules/, schedule.c). 0 replaces Model Garden's null where
- * 0 would be invalid: et_optimization_check asks for required values.
+/* The tables of the options in options.h; defaults are Model Garden's. Tables of rules and
+ * schedules are next to their formulas (rules/, schedule.c). 0 replaces Model Garden's null where 0
+ * would be invalid: et_optimization_check asks for required values.
  *
  * A row has name, default, limits and help of one member. base/fields/fields.c makes the parser,
  * the help text and the echo in params.yaml from the tables, and checks ranges of single numbers;
@@ -462,8 +462,8 @@ static int check_frozen(const et_optimization_options *options, et_error *error)
     return status;
 }
 
-/* The rule with its groups, then the schedule with its warm-up. The schedule is made and dropped;
- * its own check is the one that knows what it needs. */
+/* The rule with its groups, then the schedule with its warm-up. The schedule is made and dropped,
+ * because only its own init checks what it needs. */
 int et_optimization_check(const et_optimization_options *options, et_error *error)
 {
     et_schedule schedule;
@@ -503,8 +503,8 @@ static const choice rule_structs[] = { CHOICE(sgd),  CHOICE(rmsprop), CHOICE(ada
 static const choice schedule_structs[] = { CHOICE(cosine), CHOICE(polynomial), CHOICE(exponential),
                                            CHOICE(inverse_sqrt) };
 
-/* Puts a member of a struct into dict, unless it is 0, false or NULL: then the default counts. What
- * no reader of the dict accepts is put there as a number. */
+/* Puts a member of a struct into dict, unless it is 0, false or NULL: then the default counts. A
+ * value that readers refuse is added as a number, so that they report it. */
 static void put_member(et_value *dict, const et_field *row, const void *from)
 {
     const void *at = (const char *)from + row->offset;
@@ -532,8 +532,8 @@ static const et_fields *table_of(const et_fields *table, const char *name)
     return found->nested;
 }
 
-/* Of the pointers that is set: optimizer: {type: adam, adam: {beta_1: 0.8}}. Two are an error;
- * *type becomes NULL if none is set. */
+/* Adds the struct of the pointer that is set: optimizer: {type: adam, adam: {beta_1: 0.8}}. Two
+ * pointers are an error; *type becomes NULL if none is set. */
 static int put_chosen(et_value *tree, const char *name, const et_optimizer_setup *setup,
                       const choice *all, size_t count, const char **type, et_error *error)
 {

@@ -3,9 +3,9 @@
  * with T a number of steps and s = step - offset. All are in double: a rate is computed once per
  * step, and the rule rounds it once.
  *
- * All that is done with any schedule (its offset, its length, what must be set) finds members by
- * the names and marks of the rows: `offset`, `boundaries`, `values`; .epochs marks the length,
- * .zero a length that ends with the run, .nullable a number that must be set.
+ * Code for all schedules finds members by names and marks of the rows: `offset`, `boundaries`,
+ * `values`; .epochs marks the length, .zero a length that ends with the run, .nullable a number
+ * that must be set.
  *
  * Invariants:
  *
@@ -472,15 +472,15 @@ static const et_field rate_fields[] = {
 };
 const et_fields et_rate_fields = { "learning_rate", rate_fields };
 
-/* Of the row `other` to the peak. */
+/* Relation of the row `other` to the peak. */
 typedef enum relation {
     ABOVE, /* peak must not be below it */
     GROWS, /* it is a factor: above 1 there is no peak */
     RISES, /* it is an exponent of the step: above 0 there is no peak */
 } relation;
 
-/* ORDER learning_rate.type, by designator. peak: the setting that is the highest rate; other: a row
- * of the same table that is checked before a peak is set. */
+/* ORDER learning_rate.type, by designator. peak: the setting with the highest rate; other: a row of
+ * the same table that is checked before a peak is set. */
 static const struct et_schedule_class {
     int (*init)(et_schedule *self, et_error *error); /* NULL: the rows say it all */
     double (*rate)(const et_schedule *self, double step);
@@ -527,7 +527,7 @@ static void *member(et_rate_options *rate, const char *name)
     return row ? (char *)settings + row->offset : NULL;
 }
 
-/* Its length; NULL: it has none in one number. ends: 0 means that of the run. */
+/* The length of a schedule; NULL: not a single number. *ends: 0 means the length of the run. */
 static int64_t *length_of(et_rate_options *rate, bool *ends)
 {
     const et_fields *table;
@@ -629,8 +629,8 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     return status;
 }
 
-/* The formula at s. Before the offset it may give no rate (a logarithm of a negative number, a
- * cycle of length 0): then the rate is that of the offset. */
+/* The formula at s. Before the offset the formula may have no value (a logarithm of a negative
+ * number, a cycle of length 0); the rate is then the rate at the offset. */
 static double rate_at(const et_schedule *schedule, int64_t step)
 {
     double (*formula)(const et_schedule *, double) = schedule->class->rate;

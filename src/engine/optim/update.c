@@ -164,7 +164,8 @@ static et_optim_section cut_off(et_optim_section *rest, int64_t at)
 /* sums: of the chunk that the piece is of. */
 typedef void section_fn(const update *u, const et_optim_section *section, double *sums);
 
-/* What of a piece changes, and what stays (et_optimizer_limit), in order. */
+/* Splits a piece into sections that change and sections that stay (et_optimizer_limit), in
+ * order. */
 static void split(const update *u, et_optim_section section, double *sums, section_fn *change,
                   section_fn *stay)
 {
@@ -289,7 +290,7 @@ static void update_part(const update *u, int64_t begin, int64_t end)
         update_chunk(u, et_optim_section_in(&u->optimizer->layout.chunks[i], u->own));
 }
 
-/* Of a rule with scratch, whose chunks take unequal time. */
+/* For a rule with scratch, whose chunks take unequal time. */
 static void update_by_team(const update *u, bool much)
 {
     const et_optim_team *team = &u->optimizer->team;
@@ -332,7 +333,8 @@ static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
 
 /* Copies each rank's part of the weights to all ranks, in a ring as in the second half of an
  * all-reduce: in round k each rank sends its part to the rank k after it and gets the part of the
- * rank k before it. All call it after they have agreed, and the next question reports a failure. */
+ * rank k before it. All ranks call this after an agreement; the next agreement reports a
+ * failure. */
 static void exchange_weights(const update *u)
 {
     et_optimizer *o = u->optimizer;

@@ -116,9 +116,9 @@ void et_params_free(et_params *params)
     et_free(params);
 }
 
-/* Room for one more declaration, and in it a copy of the name, which the map leads to value; NULL:
- * no memory, and nothing has changed. Count it then. Items may move, which is why nothing outside
- * holds a pointer to one. */
+/* Makes room for one more declaration and copies the name; the map finds value by it. The caller
+ * then raises the count. NULL: no memory, and nothing has changed. Items may move, so nothing
+ * outside holds a pointer to one. */
 static char *add_name(et_params *params, const char *name, int value, et_error *error)
 {
     size_t wanted = (size_t)params->count + 1;

@@ -144,7 +144,7 @@ bool et_layout_same(const et_layout *a, const et_layout *b)
     bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
     for (int i = 0; same && i < a->fields; i++) {
         const et_layout_field *l = &a->field[i], *r = &b->field[i];
-        /* What empty rows are filled with as well: they have one filling in a batch. */
+        /* Also the value that fills empty rows, because a batch has only one. */
         same = same_name(l->name, r->name) && l->dtype == r->dtype && l->kind == r->kind &&
                l->empty == r->empty &&
                (l->empty != ET_EMPTY_OFFSETS || l->offsets_of == r->offsets_of) &&
@@ -159,7 +159,7 @@ size_t et_layout_bytes(const et_layout *layout, int field)
            et_dtype_size(layout->field[field].dtype);
 }
 
-/* What of a row is wrong so that it has no place in memory; NULL: nothing. */
+/* The fault of a row for which no memory can be laid out; NULL: none. */
 static const char *shapeless(const et_layout *layout, int i)
 {
     const et_layout_field *f = &layout->field[i];

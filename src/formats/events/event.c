@@ -135,7 +135,7 @@ static bool set_text(value_message *value, const char *text, et_arena *arena)
     parts->tensor.tensor_shape = &parts->shape;
     parts->tensor.n_string_val = 1;
     parts->tensor.string_val = &parts->string;
-    /* What makes TensorBoard show it under "Text". */
+    /* The plugin that makes TensorBoard show the value under "Text". */
     parts->plugin.plugin_name = parts->plugin_name;
     parts->metadata.plugin_data = &parts->plugin;
     parts->metadata.has_data_class = true;
@@ -594,7 +594,7 @@ static bool convert(et_events_value *out, et_arena *arena, const char *prefix, c
     return out->tag != NULL;
 }
 
-/* Appends what belongs into a dict's own event file: all but nulls and nested dicts. out has
+/* Appends the values for a dict's own event file: all values except nulls and nested dicts. out has
  * room for all members of dict; *count grows. named: dict is a summary directory's. */
 static bool collect(et_events_value *out, size_t *count, et_arena *arena, const char *prefix,
                     const et_value *dict, bool named)

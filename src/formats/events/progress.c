@@ -1,9 +1,10 @@
 /* One line of text that is redrawn in place. et_progress_line computes everything that needs no
- * terminal, and tests call it; the rest decides the time, the descriptor and the characters.
+ * terminal, and tests call it; the other functions choose the time, the descriptor and the
+ * characters.
  *
- * A bar of BAR_WIDTH_MIN columns stays as long as the step leaves room for it. Other parts are
- * dropped for it: the epoch first, then the fields from the right except the first, the rate, the
- * remaining time, the first field. Free columns then make the bar longer, up to BAR_WIDTH.
+ * A bar of BAR_WIDTH_MIN columns stays if the step leaves room. Other parts are dropped for it: the
+ * epoch first, then the fields from the right except the first, the rate, the remaining time, the
+ * first field. Free columns then make the bar longer, up to BAR_WIDTH.
  *
  *   step  1,840/6,000 ━━━━━━━━━╸           31%  loss 3.127  34.1k tok/s  2:04 left
  *
@@ -226,8 +227,8 @@ static void put(et_progress *progress)
     et_strbuf_reset(&progress->line);
 }
 
-/* The time left is that of the steps since the first update at their mean speed. That moves less
- * than the last seconds' speed, and validations that come again and again are in it. */
+/* The time left is computed with the mean speed since the first update. The mean varies less than
+ * the speed of the last seconds, and includes recurring validations. */
 static et_progress_state shown(const et_progress *progress)
 {
     et_progress_state state = progress->state;
@@ -328,7 +329,7 @@ ET_NOINLINE static void take_state(et_progress *progress, const et_progress_stat
     if (state->field_count > 0)
         memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
     progress->state.fields = progress->fields;
-    /* What is short, as one of several trainings may be, has no plain line. */
+    /* Short work, such as one of several trainings, has no plain line. */
     if (first && progress->mute && progress->mode == ET_PROGRESS_PLAIN)
         progress->drawn_time = progress->state.time;
     const double interval =

@@ -4,9 +4,9 @@
  * The file is one object; an event a line:
  *   {"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"saving"}}
  *   {"ph":"X","pid":1,"tid":1,"ts":12.345,"dur":0.678,"cat":"gemm","name":"...","args":{...}}
- * Viewers take tracks for threads (tid: track + 1) of one process. "otherData" says how many
- * units of work were seen and how many spans had no room. Memory: one piece of text, however
- * long the trace. */
+ * Viewers show tracks as threads (tid: track + 1) of one process. "otherData" says how many units
+ * of work were seen and how many spans had no room. Memory: one piece of text, however long the
+ * trace. */
 #include "formats/events/event.h"
 
 #include <inttypes.h>

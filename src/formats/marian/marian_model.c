@@ -263,7 +263,7 @@ const et_marian_item *et_marian_model_find(const et_marian_model *model, const c
 
 /* ---- values ---- */
 
-/* The rows whose bytes lie column by column: those of a matrix that is no table; else 1. */
+/* Rows of a matrix whose bytes are stored column by column, which is not a table; else 1. */
 static size_t rows_of(const char *name, et_shape shape)
 {
     return shape.rank != 2 || strstr(name, "Wemb") ? 1 : (size_t)shape.size[0];

@@ -360,7 +360,7 @@ static void print_array_head(writing *w, const et_npz_item *item)
     et_strbuf_release(&text);
 }
 
-/* What both headers of a file have: version 2.0, no flags, no compression, 1980-01-01. */
+/* The common part of both headers of a file: version 2.0, no flags, no compression, 1980-01-01. */
 static void put_facts(et_strbuf *out, const member *m, const char *name)
 {
     put_number(out, 20, 2);

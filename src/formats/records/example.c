@@ -37,7 +37,7 @@ const char *et_feature_kind_name(et_feature_kind kind)
 
 /* ---- parsing ---- */
 
-/* Of a room; in units of 16, so that every piece is aligned. */
+/* Takes memory of a block, in units of 16, so that every piece is aligned. */
 static void *take(void *payload, size_t size)
 {
     et_example_memory *room = payload;
@@ -156,7 +156,7 @@ typedef struct ordered {
 /* Equal keys in the order of the message. */
 ET_SORT_BY(by_key, ordered, strcmp(a->feature.key, b->feature.key), ET_UP(at))
 
-/* Of equal keys the last stays. */
+/* Among equal keys the last is kept. */
 static int sort_features(et_example *example, et_error *error)
 {
     et_feature *features = (et_feature *)(uintptr_t)example->features;

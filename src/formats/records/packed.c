@@ -24,10 +24,10 @@
 /* Bytes that identify a file's type: a record's head. */
 #define FIRST 12
 
-/* Of zlib: the largest window, and 16 more for gzip. */
+/* zlib's largest window, plus 16 for gzip. */
 #define GZIP_WINDOW (15 + 16)
 
-/* What zlib takes of the memory that a caller has for a call at most. */
+/* Most bytes of a caller's buffer that one call of zlib gets. */
 #define CALL_MAX ((size_t)1 << 30)
 
 static const unsigned char gzip_magic[2] = { 0x1f, 0x8b };
@@ -169,7 +169,7 @@ static int inflate_some(et_packed_reader *reader, et_error *error)
         const char *fault = "the gzip data is damaged from here on";
         if (!strcmp(reason, "incorrect data check") || !strcmp(reason, "incorrect length check"))
             fault = "the gzip data that ends here is damaged";
-        /* Of the first member these two bytes are known. */
+        /* The first member's two bytes were checked before. */
         else if (!strcmp(reason, "incorrect header check"))
             fault = "the gzip data is followed by other data";
         return et_fail(error, ET_EFORMAT, "%s (%s): copy the file again", fault, reason);

@@ -125,7 +125,7 @@ uint32_t et_crc32c_mask(uint32_t crc)
 
 /* ---- records ---- */
 
-/* Of a reader's memory at first; it doubles as bytes come. */
+/* Initial memory of a reader, doubled as bytes arrive. */
 #define BUFFER_FIRST ((size_t)64 << 10)
 
 /* An unsigned number of count bytes, the lowest first, at any address. */
@@ -340,9 +340,8 @@ struct et_record_reader {
     size_t capacity;
 };
 
-/* Whether a file with the first bytes of gzip contains records all the same: a first length of
- * 35,615 (or 65,536 more, ...) begins with gzip's two bytes. A record has a checksum after them,
- * gzip has not. */
+/* Whether a file that begins like gzip contains plain records: a first length of 35,615 (or 65,536
+ * more, ...) begins with gzip's two bytes. A record has a checksum after them, gzip has not. */
 static bool begins_with_record(const unsigned char *first, size_t count)
 {
     uint64_t length;
@@ -486,9 +485,9 @@ static bool only_zeros(const unsigned char *bytes, size_t length)
     return true;
 }
 
-/* Whether a sound record begins at any byte after the first. Long data with a wrong checksum is
- * read again and again only in a malicious file, so the search ends after 64 times the bytes there
- * are: the file then counts as one with sound records. */
+/* Whether a sound record begins at any byte after the first. Only in a malicious file is long data
+ * with a wrong checksum read again and again. So the search ends after reading 64 times the
+ * existing bytes, and the file counts as having sound records. */
 static bool sound_follows(const unsigned char *bytes, size_t length)
 {
     uint64_t size, work = 0;
@@ -538,7 +537,7 @@ int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length
     return ET_OK;
 }
 
-/* What read gave is invalid from here on. */
+/* Results of read are invalid from here on. */
 void et_record_scan_close(et_record_scan *scan)
 {
     et_mapping_close(&scan->mapping);

@@ -136,8 +136,8 @@ bool et_manifest_leaves(const et_manifest *manifest, const char *file)
     return false;
 }
 
-/* 1000 2000 3000 plus 2000 -> 1000 2000: a run that went back to 1000 has written 2000 again,
- * and 3000 belongs to a past that is given up. */
+/* 1000 2000 3000 plus 2000 -> 1000 2000: a run that went back to 1000 has written 2000 again, so
+ * 3000 belongs to the abandoned continuation. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
     et_assert(entry->step >= 0);

@@ -37,7 +37,8 @@ static const char *const kind_names[] = { "a mark",  "None",      "a truth value
 
 enum { CALL_NONE, CALL_DICT, CALL_TENSOR, CALL_PARAMETER };
 
-/* What a pickle may name. call: what it makes when it is called; storages are never called. */
+/* Objects that a pickle may name. call: the result of calling the object; storages are never
+ * called. */
 static const struct global {
     const char *module, *name;
     int call;
@@ -176,8 +177,8 @@ static value *top(const machine *m)
     return m->stack.count ? m->stack.items[m->stack.count - 1] : NULL;
 }
 
-/* An item is in one container only: a shared value may be in several, so each gets a copy of it.
- * What it contains stays shared. */
+/* An item is in only one container. A shared value may be in several, so each container gets a
+ * copy; the contents of the value stay shared. */
 static bool add_item(machine *m, value *to, value *item)
 {
     value *own = item->shared ? make(m, item->kind) : item;
@@ -523,7 +524,7 @@ static bool keep_or_recall(machine *m, bool keeps, size_t width)
         value *v = top(m);
         if (!v)
             return damaged(m, "a value is missing");
-        /* Writers number what they keep one by one. */
+        /* Writers number remembered objects one by one. */
         if (slot > m->memo.count)
             return damaged(m, "it numbers its values with gaps");
         v->shared = true;

@@ -1,6 +1,6 @@
-/* Both layouts give the same: a dict of tensors and the position of each storage. In an archive a
- * storage is found by its name when it is read; in the old layout all positions are known after
- * opening, because storages follow one another. */
+/* Both layouts give a dict of tensors and the position of each storage. In an archive a storage is
+ * found by name when it is read. In the old layout all positions are known after opening, because
+ * storages follow one another. */
 #include "formats/torch/torch_file.h"
 
 #include <stdio.h>

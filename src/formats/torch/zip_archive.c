@@ -172,7 +172,7 @@ int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *
         (unsigned long long)facts.comp_size, RATIO_MAX);
 }
 
-/* Of a file that is under way. */
+/* Reads on in a file that is being read. */
 static int read_on(const et_zip *zip, zip_file_t *file, char *bytes, uint64_t length,
                    et_error *error)
 {

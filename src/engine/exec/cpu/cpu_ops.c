@@ -1,5 +1,5 @@
-/* Per op, prepare makes at planning what a call needs (products, packed weights), scratch tells its
- * bytes, and run calls the kernel. The table of all is made from ops.def.
+/* Functions per op: prepare makes the products and packed weights of a call at planning, scratch
+ * returns its bytes, and run calls the kernel. ops.def makes the table of all ops.
  *
  * A function here finds the tensors of a call, takes sizes from their shapes and calls one kernel.
  * It computes no numbers and allocates no memory. Everything that a kernel needs besides its
@@ -291,8 +291,8 @@ static void run_embedding(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_EMBEDDING = { .run = run_embedding };
 
-/* table = base + scatter of scale dy. Without a base it begins with zeros; where memory.c gave
- * the base the result's place there is nothing to copy. */
+/* table = base + scatter of scale dy. Without a base the table begins with zeros. If memory.c has
+ * given base and result the same place, nothing is copied. */
 static void run_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);

@@ -21,8 +21,8 @@ static inline void *out(const et_plan *plan, const et_plan_call *call, int i)
     return et_plan_data(plan, call->out[i]);
 }
 
-/* x [T, D] has T rows of D columns, a bias [D] one row of D, a scalar one element, an image
- * [N, H, W, C] N H W rows of C. */
+/* Rows and columns: x [T, D] has T rows of D columns; a bias [D] has one row; a scalar is one row
+ * of one column; an image [N, H, W, C] has N H W rows of C columns. */
 static inline int64_t width_of(const et_tensor *tensor)
 {
     int rank = tensor->shape.rank;

@@ -203,7 +203,7 @@ const et_op_functions et_cpu_VOCABULARY_BEST = { .run = run_vocabulary_best,
 /* Candidates of a sampled softmax: see et_candidates. Runs on one thread: it passes over the
  * classes twice, with about as many steps as candidates. */
 
-/* Of each class its place among the candidates. */
+/* The position of each class among the candidates. */
 static size_t scratch_of_candidates(const et_plan *plan, const et_plan_call *call)
 {
     (void)plan;
@@ -334,8 +334,8 @@ static int64_t longer_half(int64_t vocabulary, int64_t columns)
     return whole % 2 ? (whole + 1) / 2 * columns : vocabulary - whole / 2 * columns;
 }
 
-/* Chooses, between the most and half of it, the columns that make the halves of two threads most
- * equal, if that saves more than a hundredth: threads meet after each block. Example: 10,000
+/* Chooses the columns of a part, between the limit and half of it, that divide work most evenly
+ * between two threads, if this saves more than 1 %: threads meet after each block. Example: 10,000
  * columns in parts of 512 are 19 and a half, so one thread would wait for a fortieth of the time;
  * in parts of 384 each thread has 13, and one has 16 columns more. A small vocabulary comes in
  * PARTS_LEAST parts, if each has a panel: 256 columns in 4 of 64. */
@@ -508,8 +508,8 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     return room;
 }
 
-/* Part 0 has the shape of all but the last. Where dh's products read a packed table it is packed
- * twice, since logits read it transposed. */
+/* Part 0 has the shape of all but the last. If dh's products read a packed table, the table is
+ * packed twice, because logits read it transposed. */
 static int prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
 {
     loss_sizes size = sizes_of(plan, call);
@@ -640,9 +640,9 @@ static int team_of(const loss_block *block)
 }
 
 /* Threads meet at the end of each loop. Any thread may compute a part; the result does not depend
- * on it. Parts are taken one at a time, because a late thread should not delay the others, and
- * mostly by the thread that had them in the block before. Joining costs the same for all rows and
- * is divided evenly. */
+ * on it. A thread takes one part at a time, so that a late thread does not delay others, and mostly
+ * the parts that it had in the previous block. Joining costs the same for all rows and is divided
+ * evenly. */
 static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;

@@ -167,10 +167,10 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
         cut_chunks(grid, depth, PANEL_DEPTH);
 }
 
-/* A comes transposed, mostly with a long k: a sum over tokens; or our own kernel does many rows.
- * Where tiles of 256 rows would be fewer than 6, they are halved, and across the longer side: a
- * square copies least. But a copy of B that has all of k serves every tile of its columns
- * (gemm/run.c): then columns stay whole, if there are rows to cut. */
+/* For a transposed A, mostly with a long k (a sum over tokens), or for many rows by Etude's own
+ * kernel. If tiles of 256 rows would be fewer than 6, they are halved across the longer side,
+ * because square tiles copy least. But a copy of B that has all of k serves every tile of its
+ * columns (gemm/run.c); then columns stay whole, if there are rows to cut. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
@@ -187,9 +187,10 @@ static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
 }
 
 /* For few tiles but a long k: cuts k into an even number of pieces, for even work on two threads. A
- * tile is all of C. Blocks have one length for a last chunk, so their pieces are whole chunks and
- * the last one may be much shorter; Etude's own kernel takes a short chunk in each. 3,600: pieces
- * of 912, 912, 912 and 864, where whole chunks of 128 would give 1,024, 1,024, 1,024 and 528. */
+ * tile is all of C. Blocks have one length for a last chunk, so their pieces consist of whole
+ * chunks, and the last piece may be much shorter. Etude's own kernel allows a short chunk in each
+ * piece. 3,600: pieces of 912, 912, 912 and 864, where whole chunks of 128 would give 1,024, 1,024,
+ * 1,024 and 528. */
 static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                          int64_t depth)
 {
@@ -291,8 +292,8 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
     }
     cache->bf16 = multiply_bf16_as(cache->engine);
     cache->own_floats = !et_gemm_fast_blocks();
-    /* Where oneDNN multiplies bfloat16 by the same instructions as our kernel, which copies less.
-     * AMX is several times as fast as these. */
+    /* If oneDNN multiplies bfloat16 by the same instructions, Etude's kernel wins, because it
+     * copies less. AMX is several times as fast. */
     cache->own_pairs = strcmp(et_kernels_best()->name, "avx512bf16") == 0 && !et_gemm_has_amx();
     cache->pads = et_gemm_row_unit() > 1 || et_gemm_has_amx();
     cache->l2 = et_cpu_l2();
@@ -491,8 +492,8 @@ static bool dense(int64_t stride, int64_t width, bool whole)
  * are faster otherwise. */
 #define NARROW 64
 
-/* For many rows that are too few for blocks without panels: such blocks would multiply B in place,
- * with rows far from each other. bench_gemm gave Etude's own kernel 1.25 of their rate at 768 rows.
+/* Without panels, blocks would multiply B in place, with rows far from each other. bench_gemm gave
+ * Etude's own kernel 1.25 of their rate at 768 rows.
  */
 bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
@@ -547,7 +548,7 @@ static bool reads_across(const et_gemm *gemm)
            dense(shape->ldb, shape->k, gemm->grid.chunk_k == shape->k) && gemm->grid.columns == 1;
 }
 
-/* Chooses what is copied, and what is done after the blocks. Blocks compute raw sums if
+/* Chooses the operands to copy and the work after the blocks. Blocks compute raw sums if
  *   (a) pieces of k must be added up first,
  *   (b) bias, relu or rounding would be done after each chunk and not after the last,
  *   (c) operands are float32 and C is not, or
@@ -635,8 +636,8 @@ static void fill_strides(et_gemm_shape *shape)
         shape->ldc = shape->n;
 }
 
-/* Where C is empty there are no tiles and nothing to make. A sum is about 8,192 elements of C:
- * enough to be worth a thread, few enough that all threads get some. */
+/* An empty C has no tiles, and nothing is made. A sum is about 8,192 elements of C: enough to be
+ * worth a thread, few enough that all threads get some. */
 static int make(et_gemm *gemm, et_error *error)
 {
     gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
@@ -688,7 +689,7 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
         reserve(cache->gemms, &cache->gemm_room, cache->gemm_count, sizeof *gemms, error);
     if (!gemms)
         return ET_ENOMEM;
-    /* Grown before anything is made, so that a product that is made always finds its place. */
+    /* The array grows first, so that a new product always has a place. */
     cache->gemms = gemms;
     et_gemm *gemm = et_alloc_zero(1, sizeof *gemm);
     if (!gemm)

@@ -30,7 +30,7 @@
 typedef struct et_gemm_slab {
     /* false: [k, n] dense, without padding. */
     bool panels;
-    /* Of the slab's elements; a stored B may be bfloat16 if this is float32. */
+    /* Type of the slab's elements; a stored B may be bfloat16 if this is float32. */
     et_dtype dtype;
     /* Without padding. */
     int64_t k, n;
@@ -39,8 +39,8 @@ typedef struct et_gemm_slab {
 /* Bytes, a multiple of 64. */
 size_t et_gemm_slab_size(const et_gemm_slab *slab);
 
-/* How a product is cut into tiles: a function of its shape and of what the CPU is, never of the
- * number of threads. How k is cut, and so the order of sums, does not depend on caches.
+/* How a product is cut into tiles: by its shape and the CPU, never by the number of threads. How k
+ * is cut, and thus the order of sums, does not depend on caches.
  *
  *   tile    rows x columns of C, or, if k is cut into pieces, of one piece's part of C
  *   piece   a part of k that is a tile of its own; the parts of C are added in order
@@ -86,7 +86,8 @@ typedef struct et_gemm_desk {
     et_track *track;
 } et_gemm_desk;
 
-/* All is owned. What runs reads it only; desks and sums are written to, by one thread each part. */
+/* All is owned. Runs only read the cache, except desks and sums: one thread writes each part of
+ * these. */
 struct et_gemm_cache {
     et_gemm_engine *engine;
     const et_staging *staging;

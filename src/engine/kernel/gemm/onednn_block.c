@@ -145,7 +145,7 @@ static int write_tiles(et_gemm_engine *engine, et_error *error)
     return status;
 }
 
-/* Which layouts the CPU has kernels for is found out here, once. */
+/* Finds out once for which layouts the CPU has kernels. */
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
     et_assert(threads >= 1);

@@ -274,8 +274,8 @@ static void run_direct(const et_gemm *gemm, const tile_position *at, const et_ge
     gemm->cache->float_product(&product);
 }
 
-/* Where oneDNN had no memory, which it asks for without AVX-512: the same by our own kernel, on the
- * block's operands, which are dense there. Its sums may be in another order. */
+/* For a lack of memory in oneDNN, which allocates without AVX-512: computes the block by Etude's
+ * own kernel, on its operands, which are dense then. Sums may be in another order. */
 static void run_without_memory(const et_gemm *gemm, const et_gemm_block_shape *shape, float *c,
                                const float *a, const float *b, const float *bias)
 {
@@ -384,8 +384,8 @@ et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
     return position_of(gemm, tile).part;
 }
 
-/* Of the first tile's first chunk, which adds only if C itself is added to. "" for an empty
- * product. */
+/* The implementation for the first tile's first chunk, which adds only if C itself is added to. ""
+ * for an empty product. */
 const char *et_gemm_implementation(const et_gemm *gemm)
 {
     if (gemm->direct)

@@ -13,9 +13,8 @@
  * not cut into blocks: a sentence's scores fit, and a softmax over whole rows needs no running
  * maximum.
  *
- * Factors that are equal for a row of scores are not applied to the scores: the division by a
- * softmax's sum and the scale of dropout are applied to the output's row, or come with dout's,
- * which have fewer columns.
+ * Factors that are equal for a row of scores (division by the softmax's sum, scale of dropout) are
+ * applied to the output's or dout's row instead, which has fewer columns.
  *
  * Memory: q, k, v and out (and dout and the derivatives) of a tile are read or written once;
  * everything else is scratch, which one thread uses for tile after tile. */
@@ -104,10 +103,9 @@ ET_INLINE float *cut_room(float **next, size_t floats)
     return begin;
 }
 
-/* Inlined, so that it stays in registers: read back from memory at once, as vectors, it would wait
- * for all that the tile before has stored. Padded to ET_ATTENTION_PAD and not to this table's
- * vectors, as the scratch is sized for all tables. Its beginning is brought to a line of the cache
- * first. */
+/* Inlined, so that the result stays in registers: a vector read back from memory at once would wait
+ * for all stores of the previous tile. Padded to ET_ATTENTION_PAD and not to this table's vectors,
+ * as the scratch is sized for all tables. Its beginning is brought to a line of the cache first. */
 ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *scratch)
 {
     const size_t keys = et_attention_padded((size_t)at->keys);
@@ -143,9 +141,9 @@ ET_INLINE void bring_line(const char *line, const bool write)
         __builtin_prefetch(line, 0, 2);
 }
 
-/* Prefetches rows of x that a pass of a later tile reads or writes, during the work on another: a
- * head's lines are far apart, where the hardware does not prefetch. Two lines at a time: for a head
- * of few columns the second line belongs to the next one. */
+/* During the work on one tile, prefetches rows of x that a pass of a later tile reads or writes:
+ * the lines of a head are far apart, so the hardware does not prefetch them. Two lines at a time:
+ * for a head of few columns the second line belongs to the next one. */
 ET_INLINE void bring(const void *x, int64_t row, int64_t stride, int64_t column, int rows,
                      int head_dim, const bool write, et_dtype dtype)
 {
@@ -183,8 +181,9 @@ ET_INLINE void bring_pass(const attention_call *call, const void *out, const til
         bring(call->dout, query_row, shape->out_stride, at->column, queries, dim, false, dtype);
 }
 
-/* Prefetches rows that a pass of the backward direction writes. Separate from bring_pass because of
- * the time: that prefetches what the next tile reads, this what the current tile writes. */
+/* Prefetches rows that a pass of the backward direction writes. Separate from bring_pass, which
+ * prefetches rows that the next tile reads: this function prefetches rows that the current tile
+ * writes. */
 ET_INLINE void bring_gradients(const attention_call *call, const tile *at, int first,
                                et_dtype dtype)
 {
@@ -291,8 +290,8 @@ ET_INLINE void scores(const attention_call *call, const tile *at, const room *in
     product(&s, now->rows, now->columns);
 }
 
-/* A pass from scores to output. The softmax is normalised before dropout, which acts on weights,
- * and lse does not know of it. */
+/* A pass from scores to output. The softmax is normalised before dropout, which acts on weights and
+ * does not change lse. */
 ET_INLINE void attend_pass(const attention_call *call, const tile *at, const room *in,
                            const pass *now, et_dtype dtype)
 {
@@ -414,7 +413,7 @@ static int64_t attention_work(const et_attention_shape *shape)
 
 /* Tiles take unequal time, because segments have unequal lengths, so threads take a few at a time.
  * They take eight short ones, so that the prefetched tile is their own next one. They take long
- * ones singly, so that no thread works alone on the last. */
+ * ones singly, so that no thread works alone at the end. */
 static int tiles_at_once(const et_attention_shape *shape)
 {
     const int64_t rows = shape->query_offsets[shape->segments];

@@ -104,7 +104,7 @@ ET_INLINE void score_step(const score_rows *of, float mean, int i, int j, const 
         v_store(of->p + at, kept_lanes(weight, of, i, j));
 }
 
-/* What to fold rows into. */
+/* The results into which rows are folded. */
 typedef enum fold_kind { FOLD_LARGEST, FOLD_WEIGHTS, FOLD_PRODUCTS } fold_kind;
 
 ET_INLINE void fold_columns(vf value[ROWS_ABREAST], const score_rows *of, const float *shift, int i,

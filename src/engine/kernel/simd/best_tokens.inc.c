@@ -1,5 +1,5 @@
-/* The likeliest tokens of each row: all logits by bytes, then those that may be among the best in
- * float32. arguments.h says why that is enough.
+/* The likeliest tokens of each row: all logits by bytes, then in float32 the logits that may be
+ * among the best. arguments.h has the reason.
  *
  *   j tokens, z logits, k how many are wanted
  *
@@ -17,8 +17,7 @@
  * once and read twice; of the float32 table only the rows of open tokens are read.
  *
  * A token is excluded only by bounds, which hold with all rounding errors; all other tokens are
- * compared in float32. So the result is that of float32 for all tokens; large bounds only cost
- * time. */
+ * compared in float32. So the result equals float32 for all tokens; large bounds only cost time. */
 #ifndef ETUDE_KERNEL_BEST_TOKENS_INC_C
 #define ETUDE_KERNEL_BEST_TOKENS_INC_C
 
@@ -86,7 +85,7 @@ static int count_above(const float *group, int groups, float value)
 
 /* A number that more than k - 1 groups exceed, as large as ten halvings can find: a slightly low
  * floor only leaves a few more tokens open. The invariant: at least k groups exceed `low`. It holds
- * at first because low is below all of them. With fewer tokens than groups, one group is minus
+ * at first because low is below all bounds. With fewer tokens than groups, one group is minus
  * infinity, and so is the result. */
 static float exceeded_by(const float *group, int groups, int k, float most)
 {
@@ -108,8 +107,8 @@ static float exceeded_by(const float *group, int groups, int k, float most)
 /* A number that at least k logits exceed; *most: an upper bound of the largest logit. Groups share
  * no token, so k groups whose lower bounds exceed the number are k tokens. Token j is in group j
  * modulo the number of groups, so that a vector of tokens meets a vector of groups. If two of the
- * best k are in one group, they count once, which lowers the floor a little: so a large k has more
- * groups, and a small k fewer, which are faster to search. Never below half of NO_TOKEN, which
+ * best k are in one group, they count once, which lowers the floor a little. So a large k has more
+ * groups; a small k has fewer, which are faster to search. Never below half of NO_TOKEN, which
  * excludes columns past the last token. */
 static float floor_of(const et_best_buffers *in, const et_row_weight *w, const float *z,
                       row_size size, int k, float *most)

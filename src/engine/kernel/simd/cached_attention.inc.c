@@ -34,8 +34,8 @@
 #define CACHED_BLOCK 64
 #define CACHED_HEADS 8
 
-/* A block of positions: where their keys and values begin, in elements; past the last one, up to a
- * whole vector, the last one again, so that vectors of positions need no ends. */
+/* A block of positions: where their keys and values begin, in elements. The last position is
+ * repeated up to a whole vector, so that vectors of positions need no ends. */
 typedef struct cached_block {
     int64_t key[CACHED_BLOCK], value[CACHED_BLOCK];
     int count;

@@ -1,5 +1,5 @@
 /* Look-ups of several columns in consecutive tables, and their derivative. As in embedding.inc.c,
- * threads divide columns and ids, never rows, so an element of dtable has one owner, who adds its
+ * threads divide columns and ids, never rows, so one thread owns an element of dtable and adds its
  * rows in ascending order. */
 #ifndef ETUDE_KERNEL_EMBED_COLUMNS_INC_C
 #define ETUDE_KERNEL_EMBED_COLUMNS_INC_C

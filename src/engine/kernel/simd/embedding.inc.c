@@ -4,8 +4,8 @@
  *   dtable[ids[t]] += scale dy[t]
  *
  * The derivative adds into rows that several t may share. Threads split columns and ids among
- * them, so every element of dtable has one owner, who adds its rows in ascending order: no
- * atomics, and the same bits for any number of threads. */
+ * them, so one thread owns an element of dtable and adds its rows in ascending order: no atomics,
+ * and the same bits for any number of threads. */
 #ifndef ETUDE_KERNEL_EMBEDDING_INC_C
 #define ETUDE_KERNEL_EMBEDDING_INC_C
 

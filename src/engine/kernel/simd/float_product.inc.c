@@ -2,10 +2,10 @@
  *
  *   C[i, j] = sum over l of A[i, l] B[l, j]
  *
- * V_PRODUCT_ROWS elements of a column of A times up to three vectors of a row of B are as many sums
- * as there are registers; a load for each vector and a broadcast for each element feed them. The
- * sum of an element runs over l in order, in any block. A lane is a unit: a float32, or two
- * bfloat16 of neighbouring l, which an instruction multiplies and adds to one sum.
+ * V_PRODUCT_ROWS elements of a column of A times up to three vectors of a row of B make as many
+ * sums as registers allow; each vector needs a load, each element a broadcast. The sum of an
+ * element runs over l in order, in any block. A lane is a unit: a float32, or two bfloat16 of
+ * neighbouring l, which an instruction multiplies and adds to one sum.
  *
  * With 16 lanes: 8 x 3 sums, 3 vectors of B and 1 element of A are 28 of 32 registers, and a step
  * of l is 3 loads and 8 broadcasts for 24 multiply-adds. With 8 lanes: 4 x 3, all 16 registers.
@@ -60,9 +60,9 @@ typedef struct product_part {
     product_walk next_a, next_b;
 } product_part;
 
-/* How a block is compiled. All members are constants, but keeps and ahead of the few blocks that
- * fill the panel or prefetch: testing these costs little beside a unit's multiply-adds, and saves
- * half of the compiled versions. */
+/* How a block is compiled. All members are constants, except keeps and ahead in the few blocks that
+ * fill the panel or prefetch. Testing these costs little compared to a unit's multiply-adds, and
+ * saves half of the compiled versions. */
 typedef struct product_kind {
     int rows, vectors;
     bool whole;  /* the last vector is a full one */
@@ -73,8 +73,8 @@ typedef struct product_kind {
     bool pairs;  /* units are of two bfloat16 */
 } product_kind;
 
-/* Sums to C, in the order that arguments.h says. What most blocks do, adding to C, has no
- * branch at each sum. */
+/* Sums to C, in the order that arguments.h says. Most blocks add to C, without a branch at each
+ * sum. */
 ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
                               vf sum[][PRODUCT_VECTORS], const product_kind kind)
 {
@@ -209,9 +209,9 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
 /* Chooses the lines that the block of rows i and columns j prefetches; false: none. For B, a
  * panel's first blocks prefetch the next panel, a line of each of its rows, so that little waits in
  * the caches for long. For a B across, whose rows continue, each block of the first panel
- * prefetches a line of the next k. The last panel is followed by the first of the next k, and its
- * blocks prefetch that A, if it has other rows. bfloat16 has twice as many rows as a block has
- * units: of two neighbouring blocks, whose lines are the same, each prefetches half. */
+ * prefetches a line of the next k. The first panel of the next k follows the last panel, whose
+ * blocks prefetch the next A if it has other rows. bfloat16 has twice as many rows as a block has
+ * units, so each of two neighbouring blocks, which have the same lines, prefetches half. */
 static bool look_ahead(product_part *at, const et_float_product *p, int64_t i, int64_t j,
                        int vectors)
 {

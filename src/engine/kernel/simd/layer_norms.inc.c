@@ -99,8 +99,8 @@ static void rms_norm_grad(void *dx, float *dgamma, float *scratch, const void *d
 
 /* ---- over a batch ---- */
 
-/* Moves *first, a row, to the next counted one, and returns the end of the counted run; `end`
- * if there is none. */
+/* Moves *first to the next counted row, and returns the end of this run of counted rows; `end` if
+ * there is none. */
 ET_INLINE int64_t counted_run(const et_counted *counted, int64_t *first, int64_t end)
 {
     if (!counted->mask)

@@ -1,5 +1,5 @@
-/* Products of rows with listed rows of a table. As many words as a vector has lanes go together:
- * each has a vector of sums over the columns, and one fold gives all their results.
+/* Products of rows with listed rows of a table. As many words as a vector has lanes are computed
+ * together: each has a vector of sums over the columns, and one fold gives all results.
  *
  *   r row, i word of the list, k word of a block, d column
  *

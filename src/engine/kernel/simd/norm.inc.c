@@ -65,9 +65,9 @@ static void layer_norm(void *y, float *stats, const void *x, const float *gamma,
                 width, dtype);
 }
 
-/* One row, which begins at element `at`: first the two means, then dx, y and this row's share of
- * dgamma and dbeta, the block's partial sums, added to. y may be x and dx may be dy: a vector is
- * read before it is written. */
+/* One row, from element `at`: first the two means, then dx and y. This row's share is added to
+ * dgamma and dbeta, the block's partial sums. y may be x and dx may be dy, because a vector is read
+ * before it is written. */
 ET_INLINE void norm_grad_row(const et_layer_norm_grad *norm, float *dgamma, float *dbeta,
                              const float *stats, int64_t at, et_dtype dtype)
 {

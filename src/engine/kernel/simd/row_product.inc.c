@@ -125,7 +125,8 @@ ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int row
 }
 
 /* A step of i: 2 loads, `rows` broadcasts, 2 rows multiply-adds. rows is a constant. Rows are
- * reached from two of them: twelve from one want more registers for addresses than there are. */
+ * addressed from two of them: twelve from a single one would need more registers for addresses than
+ * exist. */
 ET_INLINE void float_block(const row_block *b, const int rows)
 {
     vf sum[V_PANEL_ROWS][V_PANEL];

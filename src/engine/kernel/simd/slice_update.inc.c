@@ -10,11 +10,11 @@
  *   sgd    a = momentum a - rate g,  w += -decay w + a  (nesterov: momentum a - rate g)
  *   others kernels.def
  *
- * Tiny values of m and a are set to 0. If a gradient stays 0 (of a unit that is never active, a
- * token that does not occur), they shrink by a factor with every update and become subnormal
- * numbers, such as 0.9^800; rounding keeps them from ever reaching 0. The CPU takes hundreds of
- * cycles for each subnormal number in every later update, and they change no weight. v stays as it
- * is, because it is a divisor.
+ * Tiny values of m and a are set to 0. If a gradient stays 0 (of an inactive unit, of a token that
+ * does not occur), they shrink by a factor with every update and become subnormal numbers, such as
+ * 0.9^800; because of rounding they never reach 0. The CPU takes hundreds of cycles for each
+ * subnormal number in every later update, and they change no weight. v stays as it is, because it
+ * is a divisor.
  *
  * Memory bound: adam moves 28 bytes for a parameter (w, m and v in and out, the gradient in), the
  * bfloat16 copy 2 more and the moving average 8. Elements are independent, so the division into

@@ -98,7 +98,8 @@ ET_INLINE void move_square(float *to, int64_t to_stride, const et_stored *from, 
         v_store(to + r * to_stride, square[r]);
 }
 
-/* Goes by squares; whole ones are stored directly from registers, those at an edge are masked. */
+/* Works in squares: whole squares are stored directly from registers, squares at an edge are
+ * masked. */
 ET_INLINE void across_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
                             et_dtype dtype)
 {

@@ -96,7 +96,7 @@ static factored cut(et_shape shape)
     return f;
 }
 
-/* Of vectors too the mean square is of the whole. */
+/* Vectors need scratch too: their mean square is over the whole vector. */
 static size_t scratch(const void *options, et_shape parameter, bool adapts)
 {
     (void)options, (void)adapts;
@@ -160,8 +160,8 @@ static void add_columns(const factored *f, int64_t begin, int64_t end)
 }
 
 /* Computes u for rows begin .. end - 1 of all matrices. Takes two roots, one after the other: if a
- * row and a column of gradients are zero, v is about epsilon_1 squared, which is below float32's
- * range, and Keras's u is not a number. */
+ * row and a column of gradients are zero, v is about epsilon_1 squared, below float32's range.
+ * Keras's u is then not a number. */
 static void divide_rows(const factored *f, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {

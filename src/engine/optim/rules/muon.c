@@ -32,8 +32,8 @@
 #include "engine/kernel/sizes.h"
 #include "engine/optim/rules/rule.h"
 
-/* Rows of a block of a product, and of a symmetric one, of which only half is computed;
- * multiplications below which a product stays on one thread. */
+/* Rows of a block of a product, and of a symmetric product, of which only half is computed. Fewest
+ * multiplications for which a product uses several threads. */
 #define BLOCK           64
 #define SYMMETRIC_BLOCK 32
 #define MUCH            ((int64_t)1 << 20)
@@ -232,7 +232,7 @@ static void exchange(matrix *w)
     w->next = other;
 }
 
-/* What products read of sums and their copy. */
+/* The operand that products read: the sums or their copy. */
 static void *operand(float *sums, et_bf16 *copy)
 {
     return copy ? (void *)copy : sums;
@@ -246,7 +246,7 @@ static char *element(const matrix *w, const void *of, int64_t i)
 
 /* ---- products ---- */
 
-/* Of c = a^T b, a [k, side] and b [k, width], so many rows, from a column on. */
+/* Computes some rows of c = a^T b, a [k, side] and b [k, width], from a column on. */
 static void multiply_rows(const matrix *w, float *c, const void *a, const void *b, int64_t k,
                           int64_t width, et_items rows, int64_t column)
 {
