@@ -115,7 +115,7 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
     c->placed = true;
 }
 
-/* What et_step_run does once the optimizer has been; the optimizer here only counts. */
+/* The work of et_step_run after the optimizer; here the optimizer only counts. */
 static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
     cluster_trainer *c = self;

@@ -20,8 +20,8 @@
 #include "base/assert.h"
 #include "roles/param_server.h"
 
-/* Batches differ in size and machines are shared: what takes so many times the slowest ticket so
- * far is not slow, its worker is gone. */
+/* Batches differ in size and machines are shared. A ticket that takes this many times as long as
+ * the slowest one so far counts as lost with its worker. */
 #define SLOWER 10
 
 static void sane_worker(const et_master *c, int index)
@@ -311,7 +311,7 @@ static void greet(et_master *c, int index, const et_message *message)
     w->owed = true;
 }
 
-/* A ticket that was taken back, or that an earlier worker has had, is worthless. */
+/* A ticket that was taken back, or that belonged to an earlier worker, is ignored. */
 static void take_report(et_master *c, double now, int index, const et_message *message)
 {
     et_master_worker *w = &c->worker[index];

@@ -1,9 +1,10 @@
 /* A parameter server's protocol. After each message:
  *
- *   (1) sequence is that of the master's last question that was done; it is answered again from
- *       `answer`. Older questions are not answered, and a refused question does not count;
+ *   (1) sequence belongs to the master's last question that was done; if the question is repeated,
+ *       `answer` is sent again. Older questions are not answered, and a refused question does not
+ *       count;
  *   (2) sum, if begun, has gradients of update version + 1; none of them is still staged;
- *   (3) a gradient that a worker has staged is of its session: a new session (ADMIT) has none;
+ *   (3) a staged gradient belongs to its worker's session: a new session (ADMIT) has none;
  *   (4) last has the weights of version - 1, or of version before the first update. */
 #include "roles/param_server.h"
 

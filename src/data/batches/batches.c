@@ -49,7 +49,7 @@
 /* Samples: a smaller pool would sort too few of a kind together. */
 #define POOL_MIN 4096
 
-/* The same with buckets; and samples whose sizes are requested at a time. */
+/* ORDER_VERSION with buckets; and the number of samples whose sizes are read in one call. */
 #define BUCKETED_VERSION 1
 #define BLOCK            512
 
@@ -98,8 +98,8 @@ static bool has_sizes(const batches *self)
 
 /* ---- an epoch and its pools ---- */
 
-/* order, taken, size, sorted, starts and batch_order are made here, each from the one before it
- * and from random numbers of (seed, epoch, pool). */
+/* Makes order, taken, size, sorted, starts and batch_order, each from the previous one and from
+ * random numbers of (seed, epoch, pool). */
 
 /* The order is computed when its pool is loaded, so an epoch begins at no cost, however many
  * samples there are. */
@@ -114,8 +114,8 @@ static void load_epoch(batches *self)
     self->loaded_pool = -1; /* the pools of another epoch hold other samples */
 }
 
-/* With sizes, pools are of equal size but for one sample: 10 samples in 3 pools begin at 0, 4, 7
- * and end at 10. Without, a pool is whole batches. */
+/* With sizes, numbers of samples in pools differ by at most one: 10 samples in 3 pools begin at 0,
+ * 4, 7 and end at 10. Without sizes, a pool has whole batches. */
 static int64_t pool_begin(const batches *self, int64_t pool)
 {
     et_assert(pool >= 0 && pool <= self->pools);
@@ -125,8 +125,8 @@ static int64_t pool_begin(const batches *self, int64_t pool)
     return count / self->pools * pool + (pool < count % self->pools ? pool : count % self->pools);
 }
 
-/* Counting sort: stable, so that samples of equal size stay shuffled. places[s] is first the number
- * of samples smaller than s, then the place for the next sample of size s. */
+/* Counting sort: stable, so that samples of equal size stay shuffled. first[s] is at the start the
+ * number of samples smaller than s, then the place for the next sample of size s. */
 static void sort_pool(batches *self, int64_t count)
 {
     const int32_t *key = self->size[0];
@@ -195,7 +195,7 @@ static void give_batch(batches *self, bucket *from)
     from->waiting = 0;
 }
 
-/* The pass as a list of batches, by going through the samples once. */
+/* Plans all batches of the pass. */
 static void fill_buckets(batches *self)
 {
     uint32_t block[BLOCK];
@@ -511,8 +511,8 @@ static void choose_pools(batches *self)
     self->pool_size = (count + self->pools - 1) / self->pools;
 }
 
-/* Of all that a sequence of batches depends on, the formula of the order included. Also the number
- * of pools, which the option 0 leaves to be computed. */
+/* The fingerprint of everything on which a sequence of batches depends: the formula of the order,
+ * and the number of pools, which is computed if the option is 0. */
 static int64_t fingerprint(const batches *self)
 {
     const et_layout *layout = &self->source.layout;

@@ -37,7 +37,7 @@ static int no_room(int count, et_error *error)
     return et_alloc_failed(error, (size_t)count * sizeof(offsets), "a gathering of data");
 }
 
-/* Which one a part's kind is. */
+/* The index of a part's kind. */
 static int kind_at(const offsets *p, int part, int kind)
 {
     return kind ? p->kind[part] + kind - 1 : 0;

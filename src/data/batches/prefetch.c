@@ -46,7 +46,7 @@ typedef struct prefetch {
 
 /* ---- the thread ---- */
 
-/* Its life: from start to stop. Whatever it has to say goes through `full`. */
+/* The thread, from start to stop. It passes batches, the end and errors through `full`. */
 
 /* The thread's main. It ends by an end or an error of the inner source (which follow the batches
  * before them), or because stop finished `empty`. Then it does not put back its slot: the next
@@ -164,7 +164,8 @@ static int prefetch_seek(et_source *source, const et_position *position, et_erro
     return restart(self, et_source_seek(self->around.inner, position, error), error);
 }
 
-/* A new pass is the one after what next gave, not after what the thread has read ahead. */
+/* A new pass follows the last batch that next gave, not the batches that the thread has read
+ * ahead. */
 static int prefetch_rewind(et_source *source, bool next, et_error *error)
 {
     prefetch *self = (prefetch *)source;

@@ -102,10 +102,10 @@ et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *bat
  * Samples go, in the order of the pass, into the bucket for their length; a full bucket is a batch.
  * One bucket is Model Garden's static batching.
  *
- * The length of a sample is that of its longest kind. At the end of a pass the rests in the buckets
- * are the last batches, the shortest first: no sample is left out. Batches are packed as always,
- * without padding. Order, position and ownership as for et_batches_open. The batches of a pass are
- * planned when it begins, from lengths only. */
+ * The length of a sample is the length of its longest kind. At the end of a pass the samples left
+ * in the buckets become the last batches, the shortest first: no sample is left out. Batches are
+ * packed as always, without padding. Order, position and ownership as for et_batches_open. The
+ * batches of a pass are planned when it begins, from lengths only. */
 
 #define ET_BUCKETS_MAX 256
 
@@ -125,11 +125,11 @@ typedef struct et_bucketed_options {
  * bucket holds lengths below its bound, and budget / bound samples: 0 if the budget is too small.
  * Returns the number of buckets; -1: more than ET_BUCKETS_MAX. */
 int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget);
-/* The same with other numbers: bounds from first on, each scale times the one before. */
+/* The same with other bounds: they begin at first, and each is `scale` times the previous one. */
 int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale);
 
-/* Owns samples from then on, which have more than one kind. ET_ECONFIG: a bucket without rows, or a
- * sample that is longer than the last one takes. */
+/* Owns samples, which must have more than one kind. ET_ECONFIG: a bucket has no rows, or a sample
+ * is too long for the last bucket. */
 int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
                      et_error *error);
 

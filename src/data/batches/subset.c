@@ -76,7 +76,7 @@ static void parted_describe(const et_samples *samples, uint32_t n, int kind, cha
     part->class->describe(part, which[0], kind, text, size);
 }
 
-/* The parts stay the caller's. */
+/* Leaves the parts to the caller. */
 static void parted_free(parted *self)
 {
     et_arena_release(&self->arena);
@@ -91,7 +91,7 @@ static void parted_close(et_samples *samples)
     parted_free(self);
 }
 
-/* A zeroed struct of so many bytes that begins with a parted, which has the parts. NULL: no
+/* Allocates a zeroed struct of `size` bytes that begins with a parted, and sets its parts. NULL: no
  * memory. */
 static void *parted_new(size_t size, et_samples *const *parts, int count, const char *what,
                         et_error *error)
@@ -381,7 +381,7 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
         const int64_t quota = self->of[i].quota;
         const uint64_t facts[] = { print, part->fingerprint, (uint64_t)quota };
         print = et_checksum(facts, sizeof facts);
-        /* What any pass may hold: a part's samples come all, sooner or later. */
+        /* Bounds for any pass: sooner or later it has every sample of a part. */
         for (int k = 0; k < s->layout.kinds; k++) {
             s->total[k] += (int64_t)((double)part->total[k] * (double)quota / (double)part->count);
             s->largest[k] = part->largest[k] > s->largest[k] ? part->largest[k] : s->largest[k];

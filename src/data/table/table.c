@@ -35,7 +35,7 @@
 
 /* The cache of a table's rows. The file's name depends on the paths and options, its key on the
  * contents. So when a file changes, its rows are made again in the same place, and no unused rows
- * remain. A note (corpus.h) records what was read and undamaged, so the next start reads
+ * remain. A note (corpus.h) records the files that were read and undamaged, so the next start reads
  * neither text nor rows. */
 
 /* The file of a table whose rows do not fit into memory, in the machine's byte order (the magic
@@ -231,10 +231,10 @@ static bool rows_are_sound(const table_parts *parts, const et_encoder *encoder)
     return true;
 }
 
-/* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its head and
- * holds key; only then is the rest checked, and parts point into it. Another key is no fault: the
- * data or a setting changed and the file is outdated. known: the file was sound before and has not
- * been written since, so only head and foot are read. */
+/* The fault of a mapped file, in a word; NULL: none. *current: the head is sound and has this key;
+ * only then is the rest checked, and parts point into the file. Another key is no fault: the data
+ * or a setting changed and the file is outdated. known: the file was sound before and has not been
+ * written since, so only head and foot are read. */
 static const char *table_file_fault(table_parts *parts, const et_mapping *mapping, uint64_t key,
                                     const et_encoder *encoder, size_t files, bool known,
                                     bool *current)

@@ -30,12 +30,12 @@ typedef struct et_table_samples_options {
 /* ET_EDATA: a row is wrong (the message names the first one), or the table is empty. */
 int et_table_samples_open(et_samples **out, const et_encoder *encoder,
                           const et_table_samples_options *options, et_error *error);
-/* The number of a file's first row; a file without rows has that of the next file. */
+/* The number of a file's first row; for a file without rows, of the next file's first row. */
 int64_t et_table_first(const et_samples *samples, size_t file);
 /* Whether reading the rows gave a warning. */
 bool et_table_warned(const et_samples *samples);
-/* The same as et_table_samples_open of any rows, which stay the caller's, in memory. Of options
- * keep_unlabelled is read. */
+/* Like et_table_samples_open, but for any rows, which the caller keeps, and in memory. Only the
+ * option keep_unlabelled is read. */
 int et_table_read(et_samples **out, const et_encoder *encoder, et_rows *rows,
                   const et_table_samples_options *options, et_error *error);
 

@@ -333,7 +333,7 @@ void et_table_set_close(et_table_set *dataset)
 
 /* ---- sets of sources of one kind ---- */
 
-/* Of frames, or of paths: tf.Examples or CSV. */
+/* Opens a data set of frames, or of paths: tf.Examples or CSV. */
 static int open_sources(et_table_set **out, const et_table_set_frame *frames,
                         const et_table_set_path *paths, bool examples, int count,
                         const et_csv_format *format, const et_table_set_options *options,

@@ -141,7 +141,7 @@ static void append_name(et_strbuf *out, et_random random, uint64_t element)
 
 enum { NUMBERED, PRINTF, ORDERED, SHELL, ADDRESS, DIGITS, NAMED };
 
-/* Of 20 placeholders. */
+/* Numbers of each kind among 20 placeholders. */
 static const unsigned char shares[] = { [NUMBERED] = 5, [PRINTF] = 3, [ORDERED] = 1, [SHELL] = 1,
                                         [ADDRESS] = 1,  [DIGITS] = 2, [NAMED] = 7 };
 
@@ -186,7 +186,7 @@ static void make_placeholder(et_strbuf *out, et_random random)
 }
 
 typedef struct span {
-    size_t begin, end; /* of what the placeholder replaces */
+    size_t begin, end; /* of the text that the placeholder replaces */
 } span;
 
 /* The only place of a word in a text, between spaces; false: it has none, or several. */

@@ -279,7 +279,7 @@ static int find_text(et_bytes *out, const et_example *example, const char *name,
 {
     const et_feature *f = et_example_last(example, name);
     if (!f) {
-        /* With the names that there are, since one of them is most often meant. */
+        /* The message lists the existing names, because the user usually means one of them. */
         et_strbuf names = ET_STRBUF_INIT;
         for (size_t i = 0; i < example->count && names.length < 256; i++)
             et_strbuf_printf(&names, "%s%s", i ? ", " : "", example->features[i].key);
@@ -361,7 +361,7 @@ static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 
 /* ---- the next pair ---- */
 
-/* A copy of the pair that was read last, whose text is still valid; a source NULL: no more. */
+/* Makes the next copy of the last pair, whose text is still valid; source NULL: no more copies. */
 static int next_copy(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     const et_corpus_pair *original = &corpus->original;

@@ -41,7 +41,7 @@
  *
  * The filter, in this order; the first reason that applies is counted:
  *
- *   duplicate   both sides equal, byte for byte, those of an earlier pair (deduplicate)
+ *   duplicate   both sides equal an earlier pair, byte for byte (deduplicate)
  *   empty       a side without a token
  *   too long    a side of more than max_seq_length tokens, EOS counted
  *   lopsided    longer > max_ratio * shorter, EOS counted in both
@@ -440,10 +440,10 @@ static int build_parts(et_encoded_parts *out, const et_corpus_paths *paths, et_s
  * multiple of 8 bytes, so every array is aligned in a mapping, which begins at a page. The file is
  * used as it is: a start copies and converts nothing.
  *
- * A file is checked in three steps; each trusts only what the earlier ones have checked: the header
- * by its own checksum; the sizes in it against the length of the file (before any array is read);
- * then contents, by checksum and by their rules. The last check is for malicious files: an offset
- * or an id out of bounds would read anywhere. */
+ * A file is checked in three steps, each based on the earlier ones: the header by its own checksum;
+ * its sizes against the length of the file, before any array is read; then contents, by checksum
+ * and by their rules. Rules are for malicious files, because an offset or an id out of bounds would
+ * read anywhere. */
 
 _Static_assert(sizeof(et_encoded_header) == 160, "the header has no holes");
 
@@ -827,8 +827,8 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
 }
 
 /* The files' facts are read before and after their contents: the note is written only if both are
- * equal, so that a change in between is noticed. It is written for a cache that was read, not for a
- * new one, which would be too recent to be noted. */
+ * equal, so that a change in between is noticed. A note is written for a cache that was read; a new
+ * cache would be too recent. */
 static int open_any(whole *self, et_sides sides, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
 {

@@ -11,8 +11,7 @@
 
 #define NBSP "\xc2\xa0"
 
-/* Which characters must be around a replaced text; they stay, and what matched them does not match
- * again. */
+/* Characters required around a replaced text. They stay, and do not match again. */
 typedef enum condition {
     ALWAYS,
     BETWEEN_LETTERS, /* of ASCII */
@@ -252,7 +251,7 @@ static size_t spaces_at(const pass *p, size_t at)
     return count;
 }
 
-/* What follows a quote and belongs to the match: white space and the next character, which is no <.
+/* Bytes after a quote that belong to the match: white space and the next character, which is not <.
  */
 static size_t follower(const pass *p, size_t at)
 {

@@ -51,11 +51,11 @@ struct et_text {
     int64_t number;          /* of the last line given, in its file */
     int64_t count;           /* lines given in all */
     char *buffer;            /* [BUFFER_SIZE]: text after unpacking */
-    size_t begin, end;       /* what of it is not yet given */
+    size_t begin, end;       /* the part of buffer not yet given */
     bool drained;            /* the open file has no more text */
 };
 
-/* Of the file that is open: not after the last. */
+/* The path of the open file; not after the last file. */
 static const char *current_path(const et_text *text)
 {
     return text->paths->items[text->file];
@@ -187,7 +187,8 @@ void et_text_close(et_text *text)
 
 /* ---- lines ---- */
 
-/* What callers see. All checks of text are made on whole lines, so that a message can name one. */
+/* The public functions. All checks of text are made on whole lines, so that messages can name the
+ * line. */
 
 /* Most often a file that is no text, or a book without line ends. */
 static int too_long(const et_text *text, et_error *error)

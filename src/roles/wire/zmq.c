@@ -78,7 +78,7 @@ typedef struct et_zmq_calls {
 } et_zmq_calls;
 
 #define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
-#define ET_WIRE_SOON        0.25 /* seconds in which ZeroMQ says that it tries again, if it does */
+#define ET_WIRE_SOON        0.25 /* seconds within which ZeroMQ reports a retry, if it retries */
 #define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
 #define ET_WIRE_PART        256  /* most bytes of a part that is read separately */
 
@@ -116,7 +116,7 @@ struct et_wire {
     bool guarded;
     et_sessions *sessions;
     _Atomic int64_t refused; /* connections that were not let in */
-    int64_t damaged;         /* connections of ours that were made again for what came over them */
+    int64_t damaged;         /* connections of this task made anew after invalid data */
     char bound[300];         /* host:port that it listens at */
     et_wire_peer *peer;      /* [1 + servers] */
     uint64_t *via;           /* [ET_TASKS_MAX]: last connection of each task; 0: none */
@@ -297,8 +297,8 @@ static bool answer_zap(et_wire *wire)
 }
 
 /* The change of the number of refused connections. ZeroMQ does not report all of them, so this
- * counts accepted connections minus admitted ones, minus those that left by themselves, as a task
- * does that comes too early. */
+ * counts accepted connections minus admitted ones and minus connections that the peer closed, as a
+ * task does that comes too early. */
 static int refused_by(int event, uint32_t value)
 {
     if (event == ZMQ_EVENT_ACCEPTED)
@@ -366,7 +366,7 @@ static int start_guard(et_wire *wire, et_error *error)
 }
 
 /* The limit for one connection is two queues, because its sent bytes are known a little later than
- * the bytes taken from it. The limit for all is that of every task that may send. */
+ * the bytes taken from it. The limit for all is the sum for all tasks that may send. */
 static int receive_sessions(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
     int senders = setup->senders > 0 ? setup->senders : 1;

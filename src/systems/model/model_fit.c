@@ -22,10 +22,10 @@
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
-/* Reports of a training to the program and the user: an action at the end of each epoch that merges
- * the epoch's logs, prints a row of the table that the command prints, and calls the program's
- * function; a sink that passes the logs of training to this action; an observer for the progress
- * bar. Without a run directory the action also copies the weights of the best validation. */
+/* Reports of a training to the program and the user: an action at the end of each epoch, which
+ * merges the epoch's logs, prints a row of the table and calls the program's function; a sink that
+ * passes the logs of training to this action; an observer for the progress bar. Without a run
+ * directory the action also copies the weights of the best validation. */
 typedef struct fit_monitor {
     et_sink sink; /* given to a run, which closes it: that does nothing */
     et_action action;
@@ -236,7 +236,7 @@ static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
     return fit->verbose == ET_FIT_QUIET ? ET_OK : et_progress_open(&w->progress, &options, error);
 }
 
-/* ---- what a caller asks for ---- */
+/* ---- requests of callers ---- */
 
 static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
 {

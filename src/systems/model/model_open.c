@@ -426,7 +426,7 @@ int et_model_load(et_model *m, const char *path, et_error *error)
     return ET_OK;
 }
 
-/* ---- what is trained ---- */
+/* ---- the trained parts ---- */
 
 /* The pattern "encoder*" as an expression for whole names: "^encoder.*$". */
 static const char *expression_of(et_model *m, const char *pattern)

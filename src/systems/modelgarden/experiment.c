@@ -249,7 +249,7 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 
 #define NAME_KEY "experiment" /* in addition to the fields: the experiment of a settings file */
 
-/* The name in a file; *name NULL: none. *line is that of the key, for messages; not set without a
+/* The name in a file; *name NULL: none. *line: line of the key, for messages; not set without a
  * key. */
 static int find_name(const char **name, int *line, const et_value *dict, const char *path,
                      const et_program *program, et_error *error)

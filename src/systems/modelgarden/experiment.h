@@ -127,7 +127,7 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
 int et_experiment_open_own(et_experiment *experiment, const et_program *program,
                            const et_artifact *artifact, et_arena *arena, et_error *error);
 
-/* The same of model_dir, which may be a file. */
+/* As et_experiment_open_artifact; model_dir may be a file. */
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 

@@ -11,8 +11,8 @@
  * differs; otherwise each of its groups is compared.
  *
  * A checkpoint keeps the leaves that may not change (train/checkpoint/identity.h). Its values have
- * priority over params.yaml, which is not protected: a digit that was changed there is found, and a
- * start with the right value repairs the file. A leaf that an older checkpoint lacks is read from
+ * priority over params.yaml, which is not protected: a changed digit there is found, and a start
+ * with the right value repairs the file. A leaf that an older checkpoint lacks is read from
  * params.yaml.
  *
  * Examples: trainer.train_steps 2000 -> 4000 resumes, unless the learning rate falls to its end
@@ -42,7 +42,7 @@ typedef int leaf_fn(walk *w, const et_value *leaf);
 
 struct walk {
     leaf_fn *visit;
-    et_strbuf path;         /* of what is visited; grows and shrinks with the depth */
+    et_strbuf path;         /* of the visited leaf; grows and shrinks with the depth */
     et_field_change change; /* of the leaf */
     et_error *error;
     const et_value *kept;        /* settings of params.yaml as a tree; NULL: not compared */
@@ -142,7 +142,7 @@ static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena
     return status;
 }
 
-/* ---- what a checkpoint keeps ---- */
+/* ---- the settings in a checkpoint ---- */
 
 /* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}; makes missing dicts. */
 static int keep_leaf(walk *w, const et_value *leaf)
@@ -206,8 +206,8 @@ static const et_value *leaf_of(const walk *w)
     return et_value_path(et_value_get(values, tree_of(w)), et_strbuf_text(&w->path));
 }
 
-/* Whether two leaves differ; then both become the first values that do, and path their place. Of
- * groups in a list, a member that an older checkpoint lacks is not compared. */
+/* Whether two leaves differ; then both become the first values that do, and path their place. In
+ * groups of a list, a member that an older checkpoint lacks is not compared. */
 static bool find_difference(et_strbuf *path, const et_value **there, const et_value **now)
 {
     const et_value *was = *there, *is = *now;
@@ -263,7 +263,7 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     return ET_OK;
 }
 
-/* Compares with the checkpoint's value if it has one, else with that of params.yaml. */
+/* Compares with the checkpoint's value, or without one with the value in params.yaml. */
 static int compare_leaf(walk *w, const et_value *leaf)
 {
     const et_value *there = leaf_of(w);

@@ -57,8 +57,8 @@ static void sane(const et_multitask *m)
     }
 }
 
-/* Model Garden counts epochs from 0 in the formula of Stickland and Murray 2019, section 3.3, whose
- * epochs are 1 to E; without an end its alpha would fall below 0, and one epoch would divide by 0.
+/* Model Garden uses the formula of Stickland and Murray 2019, section 3.3, but counts epochs from 0
+ * instead of 1 to E. Unbounded, its alpha would fall below 0, and a single epoch would divide by 0.
  */
 static double alpha_at(const et_multitask *m, int64_t step)
 {

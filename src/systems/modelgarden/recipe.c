@@ -1,5 +1,5 @@
-/* What follows from settings: recipes, which read and change settings by path, with values from an
- * echo, and use no struct; the type of activations, the options of a trainer and of a controller.
+/* Consequences of settings: recipes, which read and change settings by path, with values from an
+ * echo and without a struct; the type of activations; the options of a trainer and of a controller.
  */
 #include "systems/modelgarden/recipe.h"
 

@@ -4,10 +4,10 @@
  *
  *   candidates -> trainings -> results -> journal -> choice -> model
  *
- * The class knows the kind: which candidates there are, what they are worth, how they become a
- * model. The command has the rest (command/training/series.c): budget, directories, the journal, a
- * training of each (systems/training/training.h) and its evaluation
- * (systems/training/evaluation.h). The class opens no training and reads no file of one.
+ * The class defines the candidates, their scores, and how they become a model. The command does the
+ * rest (command/training/series.c): budget, directories, the journal, the trainings
+ * (systems/training/training.h) and their evaluation (systems/training/evaluation.h). The class
+ * opens no training and reads no file of one.
  *
  *   RUN/params.yaml, ...     the run's settings and the kind's files, as of any run
  *   RUN/members/NAME/        a run of its own for each training
@@ -53,7 +53,7 @@ typedef struct et_series_candidate {
     const et_series_training *training; /* [count] */
     int count;
     double cost; /* expected duration, seconds */
-    double used; /* share of the steps for which this is: trainings may stop early */
+    double used; /* share of the steps that cost assumes: trainings may stop early */
 } et_series_candidate;
 
 #define ET_SERIES_METRICS 2
@@ -79,7 +79,7 @@ typedef struct et_series_run {
 /* A training whose task has just validated, with the weights of its best checkpoint. */
 typedef struct et_series_trained {
     et_task *task;     /* its settings outlive the series */
-    et_params *params; /* whoever keeps them sets this to NULL */
+    et_params *params; /* take sets this to NULL if it keeps them */
     int64_t step;      /* of the weights */
 } et_series_trained;
 

@@ -315,7 +315,7 @@ static et_strings frozen_of(const et_task_trainer *t)
     return o ? o->frozen : (et_strings){ 0 };
 }
 
-/* All expressions as one, "(?:a)|(?:b)"; NULL: there are none. */
+/* All expressions as one, "(?:a)|(?:b)"; NULL: none. */
 static int join_frozen(et_task_trainer *t, const char **out, et_error *error)
 {
     const et_strings frozen = frozen_of(t);

@@ -156,8 +156,8 @@ int et_trainable_single(et_trainable *trainable, et_task_trainer **out, et_error
 
 /* ---- values that people see ---- */
 
-/* auto: that of the first task that has one and, if there are several, is evaluated; of several
- * sets of validation data, the first set's. */
+/* auto: the metric of the first task that has one (with several tasks: and is evaluated), from the
+ * first of several sets of validation data. */
 int et_trainable_best_metric(const et_trainable *trainable, const char *asked, const char **best,
                              et_arena *arena, et_error *error)
 {

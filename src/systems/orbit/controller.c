@@ -1,4 +1,5 @@
-/* A controller: options, a list of actions for the one inner loop, and what is opened around it. */
+/* A controller: options, a list of actions for the inner loop, and the objects opened around the
+ * loop. */
 #include "systems/orbit/controller.h"
 
 #include <math.h>
@@ -42,8 +43,8 @@ static int64_t due(const et_action *action, int64_t step)
     return (step / self->every + 1) * self->every;
 }
 
-/* The values of the window's steps, with the rate and the epoch of the last step. A trainer with an
- * inner loop of its own has left its values here; loop_end tells those of others. */
+/* The values of the window's steps, with the rate and the epoch of the last step. A trainer with
+ * its own inner loop has already stored its values here; other trainers give them in loop_end. */
 static int collect(et_inner_loop *loop, et_error *error)
 {
     const et_trainer_class *class = loop->trainer->class;

@@ -1,6 +1,6 @@
-/* Outputs of a pass. Those of a batch are [outer, rows, inner], with rows along the requested axis.
- * They are appended with rows first: [rows, outer, inner]. At the end, if there is an outer
- * dimension, one pass over memory moves it to the front.
+/* Outputs of a pass. Outputs of a batch are [outer, rows, inner], with rows along the requested
+ * axis, and are appended with rows first: [rows, outer, inner]. At the end, one pass over memory
+ * moves an outer dimension to the front.
  *
  * Ranks read every batch and run the pass on every n-th. All run it on the first batch, which shows
  * the shapes of outputs. Then all ranks get all outputs in the order of batches. */
@@ -61,7 +61,7 @@ typedef struct job {
     uint64_t seed;
     et_eval_shard share;
     et_strbuf row; /* of a batch: its number of rows, and what pack appends */
-    /* At the first batch, on all ranks: checks what the outputs are; NULL: that is known. */
+    /* At the first batch, on all ranks: checks the outputs; NULL: not needed. */
     int (*check)(struct job *self, const et_batch *batch, et_error *error);
     int (*pack)(struct job *self, const et_batch *batch, et_error *error);
     et_outputs *all;          /* of those that are collected */

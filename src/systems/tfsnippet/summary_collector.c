@@ -1,6 +1,6 @@
 /* Collectors, the stack that has them on top of each other, and collections by name. Serialised
- * summaries one after another are one message (summary_message.c), so a list of them is its bytes.
- * The bottom entry of a stack is its own collector and is never popped. */
+ * summaries one after another form one message (summary_message.c), so a list of summaries is
+ * stored as its bytes. The bottom entry of a stack is its own collector and is never popped. */
 #include <etude/summary_collector.h>
 
 #include <string.h>

@@ -134,7 +134,7 @@ struct et_loop_evaluator {
     et_batch_cursor cursor;
     double *row; /* [2, metrics], of a batch: weight of each metric (0: no value), its value */
     double *sums, *weights;
-    et_eval_shard shard;   /* who evaluates which batch */
+    et_eval_shard shard;   /* divides batches among ranks */
     et_bound_values *more; /* of the run */
     et_loop_metric *last;  /* [metrics]: those that had values in the last run come first */
     int last_count;

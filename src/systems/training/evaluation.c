@@ -110,7 +110,7 @@ static int check_loaded(void *payload, const et_artifact_weights *load, et_error
     return status;
 }
 
-/* Identities are a few values each; what is kept of them is freed with each load. */
+/* An identity has a few values; its memory is freed at each load. */
 int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
     et_assert(e->task && e->params);

@@ -14,7 +14,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
 
-/* The directory above path, or the one above that, that has settings; NULL: neither has. */
+/* The first directory with settings: the parent of path, or the parent of this; NULL: neither has
+ * any. */
 static const char *run_above(const char *path, et_arena *arena)
 {
     et_path above = et_path_print("%s", path);
@@ -46,7 +47,7 @@ static int classify_init(const char *path, bool *whole, et_error *error)
     return status;
 }
 
-/* Of a run, or of an export. */
+/* Finds the weights of a run or of an export. */
 static int find_in(et_initial *initial, et_arena *arena, et_error *error)
 {
     char *path = NULL;
@@ -169,7 +170,7 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
     et_experiment other = { .kind = NULL };
     if (!initial->from)
         return ET_OK;
-    /* Weights alone do not say what they are of. */
+    /* Weights alone do not name their model. */
     int status = model ? open_model(initial, &other, experiment->program, arena, error) : ET_OK;
     if (status)
         return status;

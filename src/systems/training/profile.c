@@ -85,7 +85,7 @@ static void sane(const et_profiling *p)
     et_assert(p->status || !p->error.status);
 }
 
-/* The trace is the device's from now on; plans made later tell it what they run. */
+/* The device has the trace from now on; plans made later record their calls in it. */
 int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_error *error)
 {
     sane(p);
@@ -126,7 +126,7 @@ int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
     return ET_OK;
 }
 
-/* run: the status of the work itself, which goes before that of writing. */
+/* run: the status of the work, which has priority over the status of writing. */
 int et_profiling_close(et_profiling *p, int run, et_error *error)
 {
     sane(p);

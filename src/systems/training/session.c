@@ -409,9 +409,10 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
     *s = (et_session)ET_SESSION_INIT;
 }
 
-/* Whether a line of /proc/locks, "1: FLOCK ADVISORY WRITE PROCESS MAJOR:MINOR:INODE 0 EOF", is of a
- * lock that is held on that file. Some file systems have another device there, so the process that
- * the lock file names will do as well; one in another container has another number there. */
+/* Whether a line of /proc/locks, "1: FLOCK ADVISORY WRITE PROCESS MAJOR:MINOR:INODE 0 EOF", is a
+ * held lock on this file. Some file systems show another device there, so a match of the process
+ * that the lock file names is also enough. A process of another container has another number
+ * there. */
 static bool is_held(const char *line, const struct stat *file, long holder)
 {
     int at = 0;

@@ -42,8 +42,8 @@ static int read_settings(et_task_opened *o, et_error *error)
     et_arena *arena = &o->arena;
     et_initial *initial = &o->initial;
     const char *run = o->context.model_dir;
-    /* A run that goes on says itself what it is, and weights are its own: what it began with may
-     * be gone. */
+    /* A run that resumes has its own experiment and weights: its initial weights may no longer
+     * exist. */
     const bool goes_on = !o->name && initial->from && et_model_dir_has_run(run);
     int status = et_program_check(&o->program, error);
     if (status)

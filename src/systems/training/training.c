@@ -87,7 +87,7 @@ static void say_recipe(et_training *t)
     et_strbuf_release(&chosen);
 }
 
-/* What will be in memory: what was planned, not what the system has given. */
+/* Prints the planned memory, not the memory that the system has given. */
 static void say_memory(et_training *t)
 {
     const et_trainable_facts facts = et_trainable_facts_of(t->trainable);
@@ -111,7 +111,7 @@ static void say_memory(et_training *t)
                                        : "");
 }
 
-/* A batch is a sample where privacy is each one's. */
+/* With privacy per example, a batch is one sample. */
 static void say_privacy(et_training *t, int64_t steps)
 {
     const et_experiment *e = t->experiment;
@@ -155,7 +155,7 @@ static void say_new(et_training *t)
                     amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
 }
 
-/* From the head of a file alone: whoever takes its weights has read all of it. */
+/* Reads only the head of a file, because loading its weights reads all of it. */
 static bool identity_of(et_identity *out, const char *from, et_arena *arena)
 {
     char *path = NULL;
@@ -168,8 +168,9 @@ static bool identity_of(et_identity *out, const char *from, et_arena *arena)
     return copy && !et_identity_of_file(out, copy, arena, NULL) && out->checkpoint;
 }
 
-/* Where the weights of a new run come from, and what else came with them. Weights say by number
- * what a token, a class or a column is. With a pattern it is the user who says which are meant. */
+/* Prints the origin of a new run's weights and other files. Weights refer to tokens, classes and
+ * columns by number, so files that differ give a warning, except with a pattern, by which the user
+ * has chosen the weights. */
 static void say_initial(et_training *t)
 {
     const et_initial *i = t->options->initial;
@@ -213,7 +214,7 @@ static void say_frozen(et_training *t)
     et_patterns_free(patterns);
 }
 
-/* How many epochs so many steps are of a run whose length was given in epochs; 0: it was not. */
+/* The number of epochs in `steps`, if the length of the run was given in epochs; else 0. */
 static double epochs_of(const et_training *t, int64_t steps)
 {
     const int64_t given = t->experiment->trainer.train_steps;
@@ -262,14 +263,14 @@ static void say_end(et_training *t, const et_controller_facts *facts, int64_t st
     char best[200] = "", longer[120] = "", length[40];
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->options->progress, true);
-    /* What is one of several models is judged with them. */
+    /* One of several models is judged together with the others. */
     if (!t->options->judged)
         et_task_tell_verdict(t->task, has_best);
     if (has_best)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, facts->best,
                  et_format_count(facts->best_step).text);
     if (facts->improving && !facts->stopped_early) {
-        /* Twice as long, in what the run's length was given in. */
+        /* Twice as long, in the unit of the run's length. */
         const double epochs = epochs_of(t, 2 * steps);
         if (epochs > 0)
             snprintf(length, sizeof length, "--epochs %.6g", epochs);
@@ -330,7 +331,7 @@ static int claim(void *self, et_error *error)
                                     error);
 }
 
-/* What is open once the run is: one after another, so that what lies below is there. */
+/* The parts of an open run: each requires the parts below it. */
 static void sane(const et_training *t)
 {
     et_assert(t->options->comm && t->options->progress);
@@ -395,11 +396,11 @@ static int set_up(void *self, et_error *error)
     return et_session_tell_directory(directory, status, error);
 }
 
-/* What is open, in as many lines. */
+/* Prints a line for each open part. */
 static void say_open(et_training *t)
 {
-    /* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of
-     * a start has them. */
+    /* Data and model: lines of the kind. Thirteen columns are for the topic, as in all lines of a
+     * start. */
     if (t->experiment->kind->describe)
         t->experiment->kind->describe(t->task);
     else
@@ -419,7 +420,7 @@ static void say_open(et_training *t)
 
 #define FILE_MOST ((size_t)1 << 30)
 
-/* What the weights of the run belong to. */
+/* Copies a file to which the weights of the run belong. */
 static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
 {
     const et_path from = et_path_of(dry->run, name), to = et_path_of(dry->directory, name);
@@ -465,8 +466,8 @@ void et_dry_run_close(et_dry_run *dry)
     dry->directory = NULL;
 }
 
-/* A few steps, with the weights that training would have: drawn, another run's, or those of the run
- * that goes on. */
+/* A few steps with the weights that training would begin with: drawn, from another run, or of the
+ * resumed run. */
 static int measure(et_training *t, const char *run, et_error *error)
 {
     const et_training_options *o = t->options;
@@ -591,7 +592,7 @@ int et_training_run(const et_training_options *o, et_error *error)
     if (!status)
         status = o->tried ? try_out(&t, error) : train(&t, error);
     if (status == ET_EDIVERGED) {
-        /* What can be done about it depends on what was saved. */
+        /* The cure depends on the saved checkpoint. */
         char what[ET_ERROR_TEXT_MAX], *path = NULL;
         snprintf(what, sizeof what, "%s", error ? error->text : "");
         const bool saved = !o->tried && !et_checkpoint_newest(&path, o->model_dir, NULL);

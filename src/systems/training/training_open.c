@@ -73,7 +73,7 @@ static int apply_recipe(et_training *t, et_error *error)
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100
 
-/* Where there is time for more, the first step does not count. */
+/* The first step does not count if there is time for more steps. */
 int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error)
 {
     et_assert(t->trainable && most >= 0);
@@ -208,8 +208,8 @@ static void follow_length(et_training *t)
     t->plan.train_steps = now;
 }
 
-/* By the time of the steps since the first look, with their validations, and that of one validation
- * at the end. What a validation takes is an estimate before the first one. */
+/* Estimates the length from the time of the steps since the first look, validations included, and
+ * of one validation at the end. Before the first validation, its time is an estimate. */
 static int64_t length_by_time(const et_training *t, int64_t step)
 {
     et_assert(step > t->paced_step && t->options->ends > 0);
@@ -269,9 +269,9 @@ static void init_pacing(et_training *t)
     t->pacing_each = t->plan.train_steps > ADJUSTMENTS ? t->plan.train_steps / ADJUSTMENTS : 1;
 }
 
-/* ---- the controller and what it shows ---- */
+/* ---- the controller and its output ---- */
 
-/* Where its length is set. */
+/* The setting of the warm-up's length. */
 static const char *warmup_setting(const et_optimization_options *o)
 {
     return o->learning_rate.type == ET_RATE_INVERSE_SQRT ? "learning_rate.inverse_sqrt"
@@ -304,7 +304,7 @@ static void warn_of_time(et_training *t, const et_showing *showing)
     t->warmup = 0;
 }
 
-/* What the bar shows of a step. */
+/* Shows a step in the bar. */
 static void show(void *self, const et_showing *showing)
 {
     et_training *t = self;
@@ -346,15 +346,15 @@ static int choose_best(et_training *t, et_error *error)
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
-/* Of the modes that train one does not validate. */
+/* One of the training modes does not validate. */
 static et_evaluator *evaluator_of(const et_training *t)
 {
     return t->options->validating == ET_VALIDATING_NEVER ? NULL
                                                          : et_trainable_evaluator(t->trainable);
 }
 
-/* What people see of logs: the table and, where they want all, each log. What else is logged they
- * see as it comes. interval: of validations, 0 without. */
+/* The console's view of logs: the table and, on request, every log. interval: steps between
+ * validations; 0: none. */
 static int open_console(et_training *t, const char *directory, int64_t interval, et_sink **out,
                         et_error *error)
 {
@@ -471,7 +471,7 @@ static int plan_steps(et_training *t, et_error *error)
 
 #define SAMPLED_STEPS 1000 /* at a run's rest */
 
-/* Whether nothing is learnt from that step on: rates of some schedules come back. */
+/* Whether the rate is 0 from this step to the end; rates of some schedules rise again. */
 static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
 {
     for (int64_t i = 0; i < SAMPLED_STEPS; i++)
@@ -518,7 +518,7 @@ static void warn_of_rates(et_training *t)
                    ? " (power_with_offset.pre_offset_learning_rate)"
                    : "");
     warn_of_rest(t, &schedule);
-    /* What is left of a run's time is known by its speed; see warn_of_time. */
+    /* The speed of the run decides whether the time is enough; see warn_of_time. */
     const int64_t warmup = et_schedule_warmup(&schedule), steps = t->plan.train_steps;
     if (steps > 0 && warmup >= steps)
         et_log(ET_LOG_WARNING,
@@ -540,8 +540,8 @@ static int open_task(void *self, et_error *error)
     return status;
 }
 
-/* What rank 0 makes of the data the others only read, once it is there. What is open when a step
- * fails is closed by close_model. */
+/* Files that rank 0 makes from the data are only read by other ranks, afterwards. If a step fails,
+ * close_model closes the open parts. */
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
     const et_training_options *o = t->options;
@@ -649,7 +649,7 @@ static double guess(const et_batch_fit *f, uint64_t bytes)
     return (double)f->batch * bounded(0.9 * share, 0.1, 0.75);
 }
 
-/* The largest that fits is below the smallest that does not; 0: there was none of that yet. */
+/* The largest batch that fits is below the smallest that does not; 0: none yet. */
 static void fit_sane(const et_batch_fit *f)
 {
     et_assert(f->batch > 0 && f->budget > 0);
@@ -711,7 +711,7 @@ static int open_least(et_training *t, const char *directory, et_batch_fit *fit, 
     return status;
 }
 
-/* Rounded up to two digits, so that what is printed is enough. */
+/* Rounded up to two digits, so that the printed number is enough. */
 static et_format at_least(uint64_t bytes)
 {
     uint64_t unit = 1;

@@ -208,8 +208,8 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 /* checkpoint_find.c searches and checkpoint_file.c copies. Here the manager learns the newest step,
  * and finishes a commit that was cut off. */
 
-/* Finishes the commit that a kill prevented, now that the file is known to be sound: it gets its
- * checksum, and what that save would have let go goes. */
+/* Finishes the commit that a kill prevented, after the file was found sound: adds its checksum, and
+ * removes the checkpoints that this save would have removed. */
 static void commit_taken_up(et_checkpoints *self, const char *path)
 {
     et_error error = ET_ERROR_INIT;

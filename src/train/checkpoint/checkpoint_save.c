@@ -137,8 +137,8 @@ int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep
 
 /* ---- moving aside ---- */
 
-/* Checkpoints that the run does not resume, or the best one of those: they are moved aside before
- * the run writes there. */
+/* Checkpoints from which the run does not resume, or the best of these, are moved aside before the
+ * run writes. */
 
 /* Names, owned. */
 typedef struct names {
@@ -244,7 +244,7 @@ static int set_best_aside(const char *best_directory, et_error *error)
 
 /* ---- writing, in the thread ---- */
 
-/* What a save does, in order; a kill between any two leaves the directory usable:
+/* The steps of a save, in order; a kill between two steps leaves the directory usable:
  *
  *     caller  state to text                                (nothing on disk)
  *     thread  ckpt-N.safetensors.tmp.PID                   (until here the arrays must not change)
@@ -482,7 +482,7 @@ static void *run_job(void *payload)
 
 /* ---- saving, in the caller ---- */
 
-/* Short: the state's text and a thread. What takes long is the thread's. */
+/* Short work: the state's text, and starting the thread, which does everything that takes long. */
 
 /* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
  * caller, before the thread starts: the small values change with every step, and they are few. */

@@ -47,7 +47,7 @@ bool et_stored_weight_is_narrowed(et_shape shape)
            shape.size[1] <= ET_ROW_BYTES_MAX;
 }
 
-/* Without memory, of which a lack would look like a tensor that is not there. */
+/* Allocates nothing, because a lack of memory would look like a missing tensor. */
 const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,
                                             const char *name)
 {
@@ -145,7 +145,7 @@ static const et_safetensors_tensor *find_named(const et_safetensors *file, const
 }
 
 /* The whole path, both types and both shapes: the reader has two models and needs to know which
- * setting differs. file: if it may be stored narrower; NULL: it may not. */
+ * setting differs. file: set if the weight may be stored narrower, else NULL. */
 static int check_weight(const et_safetensors *file, const et_safetensors_tensor *there,
                         const char *name, et_shape shape, const char *path, et_error *error)
 {
@@ -448,7 +448,7 @@ typedef struct average {
     bool averages;                      /* of the files' averages, not of their weights */
     et_safetensors_item *items;         /* the result; names of the first file's */
     size_t item_count;                  /* weights of the first file */
-    const et_safetensors_tensor **from; /* [item_count][count]: what each item is the mean of */
+    const et_safetensors_tensor **from; /* [item_count][count]: tensors averaged into each item */
     const et_value *identity;           /* of the first file that has one; NULL: none has */
     int64_t step;                       /* the latest of all */
 } average;
@@ -467,7 +467,7 @@ static int open_all(average *all, et_error *error)
     return ET_OK;
 }
 
-/* They must be of one model as far as the files say; the first that says is kept. */
+/* Identities in the files must belong to one model; the first identity is kept. */
 static int compare_identities(average *all, et_arena *arena, et_error *error)
 {
     et_identity first = { 0 };
@@ -517,7 +517,7 @@ static size_t count_weights(const et_safetensors *file)
 }
 
 /* The same weights in every file. The same number and every name found makes the same set, since
- * names are unique in a file. What each item is the mean of is found on the way. */
+ * names are unique in a file. Also finds the tensors to average for each item. */
 static int compare(average *all, et_arena *arena, et_error *error)
 {
     all->from =

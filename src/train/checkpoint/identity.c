@@ -68,7 +68,7 @@ bool et_identity_same(const et_value *a, const et_value *b)
     return true;
 }
 
-/* The first value of a that b has with another one; path is that of a and b. */
+/* Finds the first value that differs between a and b, which are at path. */
 static int compare(const et_identity *a, const et_identity *b, const et_value *x, const et_value *y,
                    et_strbuf *path, et_error *error)
 {

@@ -17,9 +17,9 @@
 
 #define ET_IDENTITY "identity" /* the part's name */
 
-/* Keys of the dict: the settings that a model's output depends on, and those that training depends
- * on, as trees from the root of settings; a checksum of the training data. All other keys are the
- * kind's (et_task_kind.identify), and the model's output depends on them too. */
+/* Keys of the dict: settings that a model's output depends on, and settings that training depends
+ * on, as trees from the root of settings; a checksum of the training data. All other keys come from
+ * the kind (et_task_kind.identify); the model's output depends on them too. */
 #define ET_IDENTITY_MODEL    "model"
 #define ET_IDENTITY_TRAINING "training"
 #define ET_IDENTITY_DATA     "text"
@@ -38,7 +38,7 @@ int et_identity_parse(const et_value **out, const char *text, const char *path, 
 /* Whether two scalars or lists are the same: numbers by value, however a reader took them. */
 bool et_identity_same(const et_value *a, const et_value *b);
 
-/* Whether two checkpoints are of one model, as far as both say. ET_ECONFIG names
+/* Checks that two checkpoints belong to one model, by the values that both have. ET_ECONFIG names
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
 

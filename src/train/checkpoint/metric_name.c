@@ -64,7 +64,7 @@ bool et_metric_lower_is_better(const char *metric)
 
 /* ---- the same number twice ---- */
 
-/* Of one measure; the first that there is has the number. log_likelihood: of older runs. */
+/* Names of one measure, in order of preference. log_likelihood: of older runs. */
 static const char *const doubles[] = { "log_loss", ET_LOGGED_LOSS, "nll", "log_likelihood", NULL };
 
 static int rank_of(const char *leaf)

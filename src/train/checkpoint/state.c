@@ -108,7 +108,7 @@ static int check_name(const char *name, et_error *error)
                          et_tensor_name_escaped(name).text);
 }
 
-/* Of two parts or arrays of one name both would read what one has written. */
+/* Two parts or arrays with one name would both read the data of one. */
 static int check_new(const et_state *state, const char *name, bool taken, et_error *error)
 {
     if (state->sealed)
@@ -228,7 +228,7 @@ bool et_state_is_weight(const char *name)
            strncmp(name, ET_STATE_OPTIMIZER, strlen(ET_STATE_OPTIMIZER)) != 0;
 }
 
-/* The part comes with the tensors: restoring it is what tells the store that they changed. */
+/* Adds a part with the tensors: restoring the part tells the store that tensors changed. */
 int et_state_add_params(et_state *state, et_params *params, et_error *error)
 {
     if (!params || !et_params_ready(params))
@@ -287,7 +287,7 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
 
-/* Whether a slot is the average of the optimizer of that name, which is stored separately. */
+/* Whether a slot is the average of the optimizer with this name; averages are stored separately. */
 static bool is_average(const char *name, const char *slot)
 {
     return !strcmp(slot, "average") && !strcmp(name, "optimizer");

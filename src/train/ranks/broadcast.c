@@ -187,10 +187,10 @@ int et_values_broadcast(const et_value *values, const et_value **out, et_arena *
     return status;
 }
 
-/* What rank 0 has of a tensor in parts. */
+/* Rank 0's state of a tensor in parts. */
 enum { PARTS_AS_THEY_ARE, PARTS_READ, MISSING };
 
-/* From rank 0, which has read all of it, to each its own. */
+/* Sends each rank its part from rank 0, which has read the whole tensor. */
 static int broadcast_shards(const et_state_tensor *t, et_comm *comm, et_error *error)
 {
     int rank = et_comm_rank(comm), status = ET_OK;

@@ -38,10 +38,10 @@ struct et_bucket_sum {
     int64_t longest;            /* elements of the largest bucket */
     int rank, ranks, own, most; /* sums of this rank, of the one that has most */
     bool pairs;
-    unsigned char *room; /* what comes in, and what goes out with a word */
+    unsigned char *room; /* received bytes, and bytes sent with a word */
     size_t room_size;
-    float **part;        /* [sums]: what the tree adds, */
-    int64_t part_length; /* and how much of each */
+    float **part;        /* [sums]: the tree's terms */
+    int64_t part_length; /* and the length of each */
     et_bf16 *sent, *got; /* a part each, as it travels; NULL: as it is */
     float *const *mine;  /* of the bucket under way, as what follows */
     int64_t count;
@@ -188,7 +188,7 @@ static bool gathering_fits(const et_bucket_sum *self, int64_t count, bool halves
     return !self->pairs && !halves && count <= gathering_most(self);
 }
 
-/* Of a rank that has most, and so of each. */
+/* Block size of the rank with the most sums, used for every rank. */
 static size_t block_size(const et_bucket_sum *self, int64_t count)
 {
     return (size_t)et_flat_up(count * self->most) * sizeof(float);
@@ -298,7 +298,7 @@ static span part_of(const et_bucket_sum *self, int rank)
     return (span){ first, smaller(length, self->count - first) };
 }
 
-/* What goes to a rank, or comes from it; count 0: nothing. */
+/* Numbers to send to a rank, or to receive from it; count 0: none. */
 typedef struct leg {
     int rank;
     float *at;

@@ -11,7 +11,7 @@
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 
-/* What bits depend on. */
+/* Values on which bits depend. */
 typedef struct print {
     uint64_t settings, kernels;
 } print;
@@ -58,7 +58,7 @@ int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const 
     return status;
 }
 
-/* Of the checkpoint that a rank has loaded. */
+/* Facts about the checkpoint that a rank has loaded. */
 typedef struct loaded {
     int64_t step;
     uint64_t path;

@@ -181,9 +181,9 @@ int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)
 
 /* ---- joining ---- */
 
-/* All ranks go the same way; what may fail on one alone comes before an agreement. */
+/* All ranks make the same calls; work that may fail on one rank comes before an agreement. */
 
-/* What every rank has given. */
+/* Data from every rank. */
 typedef struct given {
     et_collected rest;
     void *states; /* room for one set of metrics of each */
@@ -274,7 +274,7 @@ static int join(et_eval_shard *shard, int status, given *g, et_error *error)
     return status;
 }
 
-/* What the last of it needs may fail on one rank alone. */
+/* The last part of the work may fail on a single rank, so ranks agree afterwards. */
 int et_eval_shard_join(et_eval_shard *shard, int status, et_error *error)
 {
     given g = { .states = NULL };

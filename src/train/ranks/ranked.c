@@ -51,8 +51,8 @@ struct et_exchange {
     float **mine; /* [own], and [own] of the bucket under way */
     bool halves;  /* gradients go in half the bytes */
     bool ordered; /* order is rank 0's */
-    bool rides;   /* what is agreed on rides on the first bucket */
-    bool whole;   /* all buckets are ready where it is begun to speak */
+    bool rides;   /* the agreement is sent with the first bucket */
+    bool whole;   /* all buckets are ready when sending begins */
     bool begun;
     int status; /* it begins with, and ends with */
     unsigned bad;
@@ -65,7 +65,7 @@ struct et_exchange {
     bool *ready; /* [buckets] */
 };
 
-/* Where no call is under way. Under the mutex, or before the thread has anything to do. */
+/* Call under the mutex, or before the thread has work; no call may be in progress. */
 static void sane_exchange(const et_exchange *self)
 {
     const et_exchange_parts *p = &self->parts;
@@ -87,8 +87,8 @@ static int64_t end_of(const et_params *params, int index)
     return next < trained ? next : trained;
 }
 
-/* Neighbours until they are a bucket; what is larger than one by itself is cut up. end NULL: they
- * are only counted. */
+/* Joins neighbouring parameters to buckets; a parameter larger than a bucket is split. end NULL:
+ * only counts. */
 static int cut(const et_params *params, int64_t *end)
 {
     const int64_t trained = et_params_trained_size(params);
@@ -393,8 +393,8 @@ typedef struct ranked {
     et_tree_node *nodes; /* [count] */
     int *begin;          /* [ranks + 1] */
     int count, most;     /* most: of one rank */
-    size_t row;          /* doubles that a rank says: most times those of a sum */
-    double *rows;        /* [ranks * row], and one row more of our own */
+    size_t row;          /* doubles sent by a rank: `most` times the doubles of a sum */
+    double *rows;        /* [ranks * row], and one more row for this rank */
     et_buckets buckets;
     et_exchange *exchange; /* NULL: there is one rank */
     et_plan_listener listener;
@@ -651,7 +651,7 @@ static int first_of(int shards, int rank, int ranks)
     return (int)((int64_t)shards * rank / ranks);
 }
 
-/* Which sums there will be, of all ranks. */
+/* Lists the sums of all ranks. */
 static int list_nodes(ranked *self, int shards, et_error *error)
 {
     self->begin = et_alloc((size_t)self->ranks + 1, sizeof *self->begin);

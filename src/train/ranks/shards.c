@@ -133,7 +133,7 @@ static int run_shard(void *self, int shard, et_error *error)
     return et_reducer_add(s->reducer, shard, s->pass, error);
 }
 
-/* Ranks that share it out are those that have the gradients. */
+/* An optimizer must be divided among the ranks that have the gradients. */
 static int check_optimizer(const et_shards *s, const et_optimizer *optimizer, et_error *error)
 {
     const et_comm *ranks = et_optimizer_ranks(optimizer);

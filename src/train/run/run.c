@@ -661,7 +661,7 @@ static int keep_best(void *self, et_error *error)
     const bool better =
         !run->best.known || isnan(run->best.value) || is_better_than(run, value, run->best.value);
     run->best.since += !better;
-    /* Of equal values, the lower tie is better; of equal or unknown ties, the later step. */
+    /* Among equal values, the lower tie is better; among equal or unknown ties, the later step. */
     if (!better &&
         !(run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie)))
         return ET_OK;

@@ -7,8 +7,7 @@
  *                 on_failed_save: go_on      ->  a warning; the next due save tries again
  *   another process has the directory        ->  the run ends with the error
  *
- * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
- * for any setting.
+ * At the end of a run, and after a request to stop, an unsaved state is an error with any setting.
  *
  * The manager itself tries the best checkpoint again, because a later step is not the best. If it
  * fails twice, the run warns or ends as above. The state remains marked: if no later step is as
@@ -283,8 +282,8 @@ static int save_again(void *self, et_error *error)
     return r->run->saves.again ? try_again(r->run, r->step, error) : ET_OK;
 }
 
-/* If the state is in parts, a save is tried again at the next boundary, where all ranks know of
- * it. */
+/* If the state is in parts, a save is tried again at the next boundary, because only there all
+ * ranks know of the failure. */
 int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
     bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);

@@ -88,8 +88,7 @@ static void scale(float *values, int64_t count, double factor)
         values[i] = (float)(values[i] * factor);
 }
 
-/* times: what the gradient is still to be divided by. A norm that is not finite is left to whoever
- * looks next. */
+/* times: divisor that the gradient still needs. A later check handles a norm that is not finite. */
 static void clip(const private_reducer *self, float *gradient, double times)
 {
     int64_t count = et_params_trained_size(self->params);
@@ -118,7 +117,7 @@ static void private_begin(et_reducer *reducer)
     et_reducer_begin(((private_reducer *)reducer)->tree);
 }
 
-/* What is clipped is final after the pass only. */
+/* A clipped gradient is final only after the pass. */
 static void private_expect(et_reducer *reducer, int shard)
 {
     private_reducer *self = (private_reducer *)reducer;

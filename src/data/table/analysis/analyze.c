@@ -28,11 +28,11 @@
 
 /* ---- notations of columns ---- */
 
-/* Notations of columns: the first pass counts texts that are numbers in a notation, the second one
- * reads them so, and a column that is no number after that is a text again. */
+/* Notations of columns: the first pass counts texts that are numbers in a notation. The second pass
+ * reads them in this notation; a column that is then still not numeric becomes a text again. */
 
-/* After a pass with plain ones. False: all stay plain. A column whose values do not show their
- * decimal mark has the mark of the other columns. */
+/* Chooses notations after a pass with plain ones. False: all stay plain. A column whose values do
+ * not show their decimal mark gets the mark of the other columns. */
 static bool formats_find(et_table_stats *table, et_arena *arena)
 {
     bool found = false, point = false, comma = false;
@@ -58,7 +58,7 @@ static bool formats_find(et_table_stats *table, et_arena *arena)
     return found;
 }
 
-/* After a pass with the found ones. True: some were wrong, and are plain now. */
+/* Checks notations after a pass with them. True: some were wrong, and are plain now. */
 static bool formats_check(et_table_stats *table)
 {
     bool wrong = false;
@@ -80,10 +80,10 @@ static bool formats_check(et_table_stats *table)
 
 /* ---- JSON lines ---- */
 
-/* Tables of JSON lines: a first pass finds the columns, which are all keys in the order in which
- * they come, and the others read their values one by one, as those of CSV. A row that lacks a key
- * has no value there. Strings such as "NA", which CSV files have for missing values, are missing in
- * a column of numbers and texts in a column of texts, as in prediction. */
+/* Tables of JSON lines: a first pass finds the columns, which are all keys in the order of their
+ * first occurrence. Later passes read values one by one, as for CSV. A row that lacks a key has no
+ * value there. A string such as "NA", which means a missing value in CSV, is missing in a column of
+ * numbers but a text in a column of texts, as in prediction. */
 
 /* A column while it is found. */
 typedef struct json_column {
@@ -337,7 +337,7 @@ static int read_jsonl(et_table_stats *stats, et_error *error)
 #define ENTRIES   100000
 #define QUANTILES 257
 
-/* What all columns together have room for; a column's share is cut down to it. */
+/* Room of all columns together, which limits the room of a column. */
 #define SKETCH_WIDTHS ((int64_t)1 << 20)
 #define ENTRIES_ALL   ((int64_t)4 << 20)
 #define ENTRIES_MIN   64

@@ -1,8 +1,8 @@
-/* Finds out from the first rows of a file whether it has a header. Without a schema the first row
- * is a header if no cell of it is a number and there are numbers below one of them, or if no cell
- * of it occurs again, in its row or below. With a schema it is a header if half of the cells, or of
- * the fields, are names of fields, or if one is and no cell is a number; readers of training data
- * use this rule too (rows.h). */
+/* Finds out from the first rows of a file whether it has a header. Without a schema, the first row
+ * is a header if none of its cells is a number and a column below has numbers; or if none of its
+ * cells occurs again, in the row or below. With a schema, the first row is a header if half of the
+ * cells, or of the fields, are names of fields; or if one cell is a name and no cell is a number.
+ * Readers of training data use this rule too (rows.h). */
 #include "data/table/analysis/analyze_private.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Suspicious relations between columns, by the first rows: columns that are equal, columns that
- * give the target away, and rows that are equal in all columns. */
+/* Suspicious relations between columns, in the first rows: equal columns, columns that reveal the
+ * target, and rows that are equal in all columns. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -161,7 +161,7 @@ static relation relate_rows(const et_first_rows *column, const et_first_rows *ta
     return found;
 }
 
-/* Of a longer table. */
+/* Fewest first rows of a longer table by which relations are judged. */
 #define ROWS_LEAST 1000
 /* Equal rows are named from this share of the rows on, and if they are so many times more than in a
  * table of independent columns. */
@@ -173,7 +173,7 @@ typedef struct relating {
     const et_table_stats *table;
     const et_column_use *uses;
     const char *rows; /* "all 400 rows" */
-    bool few;         /* the first rows are too few to say what a column tells of another */
+    bool few;         /* too few first rows to judge relations of columns */
     bool failed;
 } relating;
 
@@ -208,7 +208,7 @@ static bool is_read(const relating *r, int field)
     return !r->uses[field].ignored && !is_target(r->uses, field) && is_whole(r, field);
 }
 
-/* Whether a column of numbers, but for missing ones. */
+/* Whether all values of a column are numbers or missing. */
 static bool is_numbers(const et_first_rows *rows)
 {
     int64_t missing = 0;
@@ -217,7 +217,7 @@ static bool is_numbers(const et_first_rows *rows)
     return rows->numbers && rows->numbers + missing == rows->count;
 }
 
-/* Of all rows, not only the first ones. */
+/* Compares statistics of all rows, not only of the first. */
 static bool same_statistics(const relating *r, int one, int other)
 {
     const et_column_stats *a = &r->table->field[one], *b = &r->table->field[other];
@@ -342,11 +342,12 @@ int et_table_relations_suspect(et_value *list, const et_table_stats *table,
 /* Rows that belong together, such as the measurements of one patient, by the first rows: a random
  * split would hold out rows that a model has nearly seen. A column names groups if
  *
- *   - its texts, or numbers of a column that is called an ID, name at least GROUPS_LEAST groups of
- *     GROUP_LEAST to ROWS_MOST rows on average, and none has more than LARGEST of the rows;
+ *   - its texts, or its numbers if its name says that it is an ID, name at least GROUPS_LEAST
+ *     groups of GROUP_LEAST to ROWS_MOST rows on average, and no group has more than LARGEST of the
+ *     rows;
  *   - of rows, evenly spread, at least SHARE have their nearest row in their own group (SHUFFLED if
  *     rows of a group are not next to each other in the file), and many times more than by chance;
- *   - where the nearest row is of the same group, the target is more alike than that of other rows.
+ *   - if the nearest row of a row is in its group, their targets are more alike than other targets.
  *
  * The distance is the sum over the input columns, without the one in question: of numbers the
  * difference in deviations, at most 3; of texts 1 if they differ. */
@@ -393,7 +394,7 @@ static double deviation_of(const et_first_rows *rows, int64_t count)
     return seen > 0 && isfinite(squares) ? sqrt(squares / seen) : 0;
 }
 
-/* Of a value of a column in two rows. */
+/* The difference of a column's values in two rows. */
 static double difference(const et_first_rows *rows, double deviation, int64_t a, int64_t b)
 {
     if (rows->value[a] == rows->value[b])

@@ -9,7 +9,7 @@
  *               of discrete ones and of few numbers entries (text, count), other (their rest)
  *   suspicious  column, kind (a word), text (a sentence)
  *
- * Fractions of a histogram are of all values; values outside [low, high] are in none. */
+ * A histogram has fractions of all values; values outside [low, high] are in no bin. */
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -73,22 +73,23 @@ static double column_deviation(const et_table_column *c)
 /* ---- suspicious findings about a column: sentences of the report with the finding, its place,
  * and the cure ---- */
 
-/* Of the integers, distinct ones that may be an ID; and how many values say so. */
+/* Integers may be an ID: least share of distinct ones, and least number of values. */
 #define ID_SHARE  0.99
 #define ID_VALUES 50
 /* Smallest fraction of the sampled texts that must look like a date or a number. */
 #define LOOK_SHARE 0.9
-/* Of the sampled texts, durations that are no times of day and make the other times durations. */
+/* Share of sampled texts that are durations but not times of day: from this share on, all times are
+ * durations. */
 #define SPAN_SHARE 0.1
-/* Numbers of a target: a largest one that is so many times the median, or so many quartile ranges
- * away from the median, of so many rows. */
+/* Suspicious numbers of a target: the largest is OUTLIER_TIMES the median, or OUTLIER_RANGES
+ * quartile ranges from the median, in at least OUTLIER_ROWS rows. */
 #define OUTLIER_TIMES  60
 #define OUTLIER_RANGES 60
 #define OUTLIER_ROWS   50
 /* From today: in which dates are usual, and dates with a year of two digits. */
 #define FUTURE_MOST  300
 #define FUTURE_YEARS 10
-/* Of rows, missing ones that are worth a word. */
+/* Share of missing values from which the report mentions them. */
 #define MISSING_SHARE 0.5
 
 /* Integers that may be an ID, though they are used as numbers: they nearly count the rows, or are
@@ -135,7 +136,7 @@ static void suspect_values(et_value *list, const et_table_column *c)
                 et_format_count(missing + c->values).text);
 }
 
-/* What nearly all texts of a column look like. */
+/* The look of nearly all texts of a column. */
 typedef struct look {
     const char *kind; /* NULL: like nothing known */
     char what[96];    /* "numbers in a notation" */
@@ -216,8 +217,8 @@ static void suspect_unclear(et_value *list, const et_table_column *c)
             et_notation_name(other));
 }
 
-/* Years that are far in the future: of two digits, such as those of birthdays, and those that mean
- * that there is no end, such as 9999. */
+/* Years far in the future: years of two digits, as in birthdays, and years that mean "no end", such
+ * as 9999. */
 static void suspect_century(et_value *list, const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
@@ -427,7 +428,7 @@ static void suspect_pair(et_value *list, const et_table_column *c, size_t first,
 /* Entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
 typedef struct alike {
     size_t first, second; /* the first two */
-    size_t count;         /* number of entries spelt like an earlier one; 0: there are none */
+    size_t count;         /* number of entries spelt like an earlier one; 0: none */
 } alike;
 
 typedef struct folding {
@@ -589,7 +590,7 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
     return suspect_spelling(list, c, error);
 }
 
-/* Of the values, such that may be texts (007, 3E5, integers beyond 2^53) that make all of them
+/* Share of values that may be texts (007, 3E5, integers beyond 2^53), from which all values are
  * codes. */
 #define CODE_SHARE 0.01
 /* Values of a column that looks like an ID from which on its entries are not kept. */
@@ -880,7 +881,7 @@ static et_value *report_table(const et_table_stats *table, et_arena *arena)
     et_value_set_string(report, "delimiter", delimiter);
     et_value_set_bool(report, "header", table->head.header);
     report_targets(table->options, report);
-    /* Markers of missing values that no value was, but for the usual ones. */
+    /* Given markers of missing values that match no value. */
     et_value *list = et_value_set_list(report, "missing_unmatched");
     const char *const *missing = table->options->csv.missing;
     for (int i = 0; missing && missing[i]; i++)
@@ -915,7 +916,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         status = open_column(&c, table, i, &choice, error);
         if (status)
             break;
-        /* That no value had a fraction is no promise that none will have one. */
+        /* Later values may have fractions, even if no value had one so far. */
         fields[i] = (et_schema_field){ .name = c.name,
                                        .type = c.type,
                                        .fractions = c.type == ET_SCHEMA_INTEGER };

@@ -4,9 +4,8 @@
  * and a pairwise algorithm for computing sample variances, 1979).
  *
  * A column begins with entries only: each distinct text is parsed once, and facts about numbers
- * follow exactly from texts and counts. This ends when there are more distinct numbers than classes
- * can have, or more texts than there is room for. The counts so far are then added as if they had
- * come as numbers, text by text. */
+ * follow exactly from texts and counts. This ends if there are more distinct numbers than classes
+ * allow, or more texts than fit. Then the counts so far are added as numbers, text by text. */
 #include "data/table/analysis/analyze_private.h"
 
 #include <float.h>
@@ -63,8 +62,8 @@ static bool first_rows_add(et_first_rows *rows, const char *text, size_t length,
 /* Recognizes texts that people read as dates or numbers, but the reader of numbers does not. Pure
  * functions. */
 
-/* A date, or what is meant as one, such as 31.13.2024: three runs of digits of 1, 2 or 4 with the
- * same of - . / between. */
+/* A date, or a text meant as a date, such as 31.13.2024: three runs of 1, 2 or 4 digits, separated
+ * by the same one of - . /. */
 static bool is_date(const char *text, size_t length)
 {
     if (et_date_orders(text, length))
@@ -334,14 +333,14 @@ static bool has_blanks(const char *text, size_t length)
     return length && (is_blank(*text) || is_blank(text[length - 1]));
 }
 
-/* What a text may be as a number, once no notation is given. */
+/* The possible notation of a text as a number, if no notation is given. */
 static et_noted find_notation(const et_column_stats *stats, const char *text, size_t length)
 {
     const et_noted none = { 0 };
     return stats->format.notation ? none : et_notation_find(text, length);
 }
 
-/* Whether a text has the column's unit, which is that of the first text with one, or none. */
+/* Whether a text has the column's unit, the unit of the first text with a unit, or has no unit. */
 static bool has_unit(et_noted_texts *all, const et_noted *noted, const char *text)
 {
     if (noted->unit_length && !*all->unit)
@@ -744,7 +743,8 @@ int64_t et_column_stats_dates(const et_column_stats *stats)
     return stats->dated[et_column_stats_date_order(stats)];
 }
 
-/* Smallest fraction of the values that are numbers in the notation; of them, that have the unit. */
+/* Least fraction of values that are numbers in the notation; least fraction of these that have the
+ * unit. */
 #define NOTED_SHARE 0.9
 #define UNIT_SHARE  0.5
 

@@ -12,7 +12,7 @@
  *                                               words, too, if many texts have several of them
  *   other numbers                               the chosen transform, if the metadata allows it
  *
- * and, if values are missing in some rows, a feature for that. */
+ * If values are missing in some rows, the column also gets a feature for missing values. */
 #include "data/table/analysis/column_use.h"
 
 #include <math.h>
@@ -31,9 +31,9 @@
  * all values must differ. */
 #define KEY_SHARE 0.9
 #define KEY_ROWS  20
-/* Of the values, distinct ones that make texts too rare to learn each. Texts with fewer rows than
- * the minimum then share one embedding. 8,000 rows with 2,600 different texts: RMSE 1.108 with all
- * of them, 1.090 with a minimum of 2 rows, 1.079 with 5, 1.121 without the column. */
+/* Share of distinct values from which texts are too rare to learn each of them. Texts with fewer
+ * rows than the minimum then share one embedding. 8,000 rows with 2,600 different texts: RMSE 1.108
+ * with all of them, 1.090 with a minimum of 2 rows, 1.079 with 5, 1.121 without the column. */
 #define RARE_SHARE 0.1
 #define RARE_FROM  50
 #define RARE_COUNT 5
@@ -49,9 +49,9 @@
  */
 #define PHRASES      50
 #define PHRASE_WORDS 2
-/* Words that are taken of a text: as many as the longest one has, but at most TEXT_MOST, and
- * TEXT_TIMES the average, because shorter texts take as much time and memory; and in all rows at
- * most so many IDs, of 4 bytes each. */
+/* Words read from a text: as many as the longest text has, but at most TEXT_MOST, and at most
+ * TEXT_TIMES the average, because shorter texts take as much time and memory as the longest. All
+ * rows together have at most TEXT_IDS IDs of 4 bytes. */
 #define TEXT_LEAST 16
 #define TEXT_MOST  1024
 #define TEXT_TIMES 8
@@ -80,7 +80,7 @@ int64_t et_column_distinct(const et_column_metadata *m)
     return m->distinct ? m->distinct : m->cut ? (int64_t)m->entry_count + 1 : m->entry_count;
 }
 
-/* Of numbers, values that fill several quantiles are frequent. */
+/* Numbers that fill several quantiles are frequent. */
 static double agreement_of_quantiles(const et_column_metadata *m)
 {
     double sum = 0;
@@ -158,9 +158,9 @@ static double quantile_at(const et_column_metadata *m, double share)
     return m->quantiles[(int)(share * (m->quantile_count - 1) + 0.5)];
 }
 
-/* Whether at one end the last percent begins more than three times as far from the median as the
- * last tenth: of a normal distribution 1.8 times, of an exponential one 2.4, of a lognormal one
- * with deviation 1 3.6. Few rows cannot tell a tail from single errors. */
+/* Whether, at one end, the last percent begins more than three times as far from the median as the
+ * last tenth. The ratio is 1.8 for a normal distribution, 2.4 for an exponential one, and 3.6 for a
+ * lognormal one with deviation 1. With few rows, a tail cannot be told from single errors. */
 static bool has_long_tail(const et_column_metadata *m)
 {
     if (m->count < TAIL_ROWS || m->quantile_count < TAIL_QUANTILES)
@@ -538,7 +538,7 @@ void et_column_use_print(et_strbuf *out, const et_column_use *use, const et_colu
 
 /* ---- all columns ---- */
 
-/* What fits into NAME_SHOWN columns. */
+/* Bytes of a name that fit into NAME_SHOWN columns. */
 static int name_bytes(const char *name)
 {
     return (int)et_utf8_fitting(name, NAME_SHOWN);

@@ -5,14 +5,14 @@
  * most the weight of one value, and by nothing on average: with n values and width w the variance
  * is below n^2 / (2 w^2).
  *
- * From 2^17 values on, one of two consecutive values is taken at random, from 2^18 on one of four,
+ * From 2^17 values on, one of two consecutive values is drawn at random, from 2^18 on one of four,
  * and so on (as in Luo, Wang, Yi, Cormode: Quantiles over data streams, VLDB Journal 2016). This
- * adds a deviation of at most 2^-9, and half of it if values come in random order; most of a long
- * stream then costs nothing more.
+ * adds a deviation of at most 2^-9, half as much for values in random order, and makes most of a
+ * long stream almost free.
  *
- * Sorting uses bytes of the numbers' bits in an order of their own (sign inverted, negative ones
- * complemented), as far as they differ: 27 bits of the range. The rest is done by insertion, or by
- * all 64 bits if insertion takes too long. */
+ * Numbers are sorted by bytes of their bits (sign inverted, negative numbers complemented): the 27
+ * highest bits in which they differ. Insertion sorts the rest, or all 64 bits if insertion takes
+ * too long. */
 #include "data/table/analysis/sketch.h"
 
 #include <math.h>
@@ -148,7 +148,7 @@ void et_sketch_sort(double *values, int count)
 /* ---- adding ---- */
 
 /* Every second of two sorted buffers together. From both ends at once: no end is reached, and the
- * two do not wait for each other. Of equal ones the first buffer's come first. */
+ * two do not wait for each other. Among equal values, the first buffer's come first. */
 static void merge_half(double *restrict out, const double *first, const double *second, int width,
                        bool odd)
 {
@@ -558,7 +558,7 @@ static bool grow_slots(et_entries *entries)
 
 ET_SORT_NUMBERS(compare_counts, int64_t)
 
-/* Small ones are counted; only where half of them are large all are sorted. */
+/* Small counts are tallied; all are sorted only if half of them are large. */
 static bool median_count(const et_entries *entries, int64_t *median)
 {
     size_t counts[256] = { 0 }, below = 0;

@@ -19,7 +19,7 @@
 
 /* Raise this when rows come to be encoded differently. */
 #define ENCODER_VERSION 1
-/* Of a row, and of a feature: more are a mistake in a length. */
+/* Most cells of a row, and most columns of a feature: more mean a wrong length. */
 #define CELLS_MAX   (1 << 20)
 #define COLUMNS_MAX (1 << 20)
 

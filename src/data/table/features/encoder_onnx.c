@@ -230,8 +230,8 @@ static int add_inputs(emission *e)
                                           c->text ? ET_ONNX_TEXT : ET_ONNX_F64, dims, 2);
         if (c->date)
             et_onnx_describe(e->to, "seconds since 1970-01-01 00:00, without a time zone");
-        /* How a file of the table writes a column of dates, or of numbers with a notation: a
-         * program that reads such files finds it in the model's properties, as "column.NAME". */
+        /* The notation of a column of dates or numbers in files of the table. Programs that read
+         * such files find it in the model's properties, as "column.NAME". */
         const et_schema_field *f = field_at(e, i);
         const char *key = et_arena_printf(&e->arena, "column.%s", f->name);
         if (key && e->columns[i].date)

@@ -14,7 +14,7 @@
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
 
-/* Of ids, which are int32, with one for missing values. */
+/* Most buckets: ids are int32, and one is for missing values. */
 #define BUCKETS_MAX (INT32_MAX - 1)
 
 struct et_feature_set {

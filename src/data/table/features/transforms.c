@@ -552,7 +552,7 @@ static const char *times(et_onnx *to, const char *x, double y)
     return et_onnx_call(to, "Mul", x, et_emit_number(to, y));
 }
 
-/* What is left of x then. */
+/* The remainder of x. */
 static const char *rest(et_onnx *to, const char *x, const char *count, double y)
 {
     return minus(to, x, times(to, count, y));

@@ -1,4 +1,4 @@
-/* What the transforms share when they fit: names, problems, lines, and points in order. */
+/* Shared functions of the transforms' fit: names, problems, lines, and points in order. */
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>

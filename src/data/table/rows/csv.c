@@ -7,14 +7,14 @@
  * closed is found at the end of the file, or at this limit. After a bad row the next one begins
  * after the line of the fault.
  *
- * libcsv (Debian's libcsv3) was not used: it calls a function for every state and every cell and
- * was four times too slow, accepts text after a closing quote and NUL as text, and knows neither
- * lines nor UTF-8. So Etude has its own parser (csv_scan).
+ * libcsv (Debian's libcsv3) was not used: it calls a function for every state and every cell, which
+ * was four times too slow. It also accepts text after a closing quote and NUL, and reports neither
+ * line numbers nor invalid UTF-8. So Etude has its own parser (csv_scan).
  *
  * Invariants:
  *
  *   (1) begin <= end <= capacity;
- *   (2) line is that of begin; contents has the kinds of bytes in [begin, end), or more. */
+ *   (2) line is the line of begin; contents has at least the kinds of bytes in [begin, end). */
 #include "data/table/rows/csv.h"
 
 #include <errno.h>

@@ -90,8 +90,8 @@ unsigned et_csv_contents(const char *bytes, size_t length)
 
 /* ---- masks ---- */
 
-/* Of a block: bit i is set where byte i is one of two. Each byte that is becomes its bit among
- * eight, and the bytes of a word are added up by a product. */
+/* The mask of a block: bit i is set if byte i is one of two characters. In a word, each such byte
+ * becomes one of eight bits, and a product adds up the bytes. */
 static inline uint64_t mask_of(const char *at, char first, char second)
 {
     static const unsigned char bit[BLOCK] = {
@@ -412,7 +412,7 @@ static inline char *skip_blanks(const et_csv_scanner *scanner, char *at, const c
     return at;
 }
 
-/* One cell of a row that has quotes. *at goes to what ends it. */
+/* Scans a cell of a row with quotes. *at moves to the end of the cell. */
 static et_csv_found scan_cell(et_csv_scanner *scanner, char **at, char *limit)
 {
     char *first = skip_blanks(scanner, *at, limit), *end = first;

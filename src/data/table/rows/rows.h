@@ -124,7 +124,7 @@ struct et_rows {
     et_strings paths;            /* borrowed; of arrays one name */
 };
 
-/* A zeroed struct of so many bytes that begins with an et_rows. NULL: no memory. */
+/* Allocates a zeroed struct of `size` bytes that begins with an et_rows. NULL: no memory. */
 void *et_rows_new(size_t size, const et_rows_class *class, const et_row_layout *layout,
                   et_strings paths, et_error *error);
 

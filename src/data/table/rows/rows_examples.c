@@ -172,7 +172,7 @@ int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_s
 
 /* Instances of a program as rows: each is a row of CSV, or a serialized tf.Example. */
 
-/* What messages call it: "instance:3". */
+/* The name of an instance in messages: "instance:3". */
 static const char *const instance_name = "instance";
 
 typedef struct instance_rows {

@@ -92,7 +92,7 @@ static bool has_line(const json_rows *self)
     return self->ended || line_end(self) || self->end - self->begin > ET_CSV_ROW_MAX;
 }
 
-/* What fails here fails again in next, which reports it. */
+/* A failure here occurs again in next, which reports it. */
 static bool json_waits(et_rows *rows)
 {
     json_rows *self = (json_rows *)rows;
@@ -236,8 +236,8 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
     }
     if (!text)
         return et_alloc_failed(error, strlen(value->text), "a number");
-    /* In a column of texts the usual ones are values: JSON has quotes around all texts, and where
-     * CSV has some it takes them as such too. */
+    /* In a column of texts, the usual markers of missing values are values: JSON quotes all texts,
+     * and CSV also reads quoted markers as values. */
     const size_t length = strlen(text);
     const bool missing =
         !length ||
@@ -282,7 +282,7 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
     }
     if (status || !unknown)
         return status;
-    /* Of a row with names that the schema does not have; known: with others that it has. */
+    /* The row has names outside the schema; known: it also has names of the schema. */
     const et_schema *schema = layout->schema;
     const char *absent[NAMES_MAX + 1];
     /* Columns that predictions need and the row does not have, ended by NULL. */

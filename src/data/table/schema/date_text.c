@@ -157,7 +157,7 @@ static bool take_word(scan *s, const char *word)
 
 /* ---- time ---- */
 
-/* Of RFC 5322, and those of the tz database that name one offset in practice. */
+/* Names of zones: RFC 5322, and names of the tz database that mean one offset in practice. */
 static const struct {
     const char *name;
     int offset; /* hours */
@@ -388,7 +388,7 @@ static bool read_year(const component *c, bool last, int *year)
     return true;
 }
 
-/* Which component is the year, the month and the day. */
+/* Finds the components that are the year, the month and the day. */
 static bool arrange(const component c[3], char separator, et_date_order order, int at[3])
 {
     const bool named[] = { !c[0].digits, !c[1].digits, !c[2].digits };
@@ -556,7 +556,7 @@ bool et_date_read(et_date *out, const char *text, size_t length, et_date_order o
     return true;
 }
 
-/* Few texts are dates, and most of those that are none are seen by their first character. */
+/* Few texts are dates; the first character excludes most others. */
 unsigned et_date_orders(const char *text, size_t length)
 {
     et_date month_first, day_first, time;

@@ -217,7 +217,7 @@ void et_metadata_free(et_metadata *metadata)
 
 /* ---- JSON, read ---- */
 
-/* What fails after the first failure is ignored: reading on does no harm. */
+/* After the first failure, later failures are ignored: reading on does no harm. */
 
 #define COUNT(member, with_)                                                                       \
     ET_TEXT_KEY(COUNT, et_column_metadata, member, #member, .least = INT64_MIN,                    \

@@ -134,7 +134,7 @@ static bool take_digits(span s, et_notation notation, writer *w)
     return first + behind && s.at + exponent == s.end && !w->failed;
 }
 
-/* ---- what is around them ---- */
+/* ---- the text around numbers ---- */
 
 typedef struct around {
     char sign; /* 0: none */
@@ -210,7 +210,7 @@ et_number et_notation_parse(double *out, const et_number_format *format, const c
 
 /* ---- finding a unit ---- */
 
-/* Currencies before a number. Longer ones are before those that they begin with. */
+/* Currencies before a number. A longer text comes before a shorter one with which it begins. */
 static const char *const currencies[] = {
     "US$", "AU$", "CA$", "HK$", "NZ$", "NT$", "A$",  "C$",  "R$",  "S$",  "$",   "AED", "ARS",
     "AUD", "BGN", "BRL", "CAD", "CHF", "CLP", "CNY", "COP", "CZK", "DKK", "EGP", "EUR", "GBP",

@@ -41,7 +41,7 @@ bool et_schema_numeric(const et_schema_field *field)
 
 /* ---- checks ---- */
 
-/* Where fields come from: a text by its name, with the line of each; or a program. */
+/* The origin of fields: a text by its name, with the line of each field; or a program. */
 typedef struct origin {
     const char *name; /* NULL: a program */
     const int *line;  /* [count] */

@@ -1,4 +1,4 @@
-/* The first fault in a text stays, so what is read after it does no harm. */
+/* The first fault in a text is kept; reading on does no harm. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -295,8 +295,8 @@ static void draw_word(const et_subwords *self, word *of, draws *from)
 
 /* ---- a sentence ---- */
 
-/* Tokens of the word that begins with ids[0], and their symbols' bytes; one without bytes counts as
- * one, so that bytes bound symbols. */
+/* Returns the number of tokens of the word that begins with ids[0]. *bytes: bytes of their symbols;
+ * a symbol without bytes counts as one, so *bytes is at least the number of symbols. */
 static size_t word_of(const et_subwords *self, const int32_t *ids, size_t count, size_t *bytes)
 {
     static const char space[] = "\xe2\x96\x81"; /* U+2581 */

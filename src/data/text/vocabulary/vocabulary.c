@@ -177,7 +177,7 @@ int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size
     return status ? status : et_sentencepiece_encode(model, text, length, tokens, error);
 }
 
-/* Ids are checked here, so that the library gets none that it has no token for. */
+/* Checks ids, so that SentencePiece gets only ids with a token. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error)
 {
@@ -272,8 +272,8 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error)
 {
-    /* Checked here, so that the message is ours: at least the three special symbols and a token;
-     * the largest is far above what any text gives. */
+    /* Etude checks size for its own message: at least the three special symbols and a token; the
+     * limit is far above the size that any text gives. */
     int status = ET_OK;
     if (options->size < 4 || options->size > ET_VOCABULARY_TOKENS_MAX)
         status = et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to %s",

@@ -101,10 +101,10 @@ static uint32_t little_endian(const unsigned char *at)
 
 /* ---- the normalisation table ---- */
 
-/* A double array of the Darts-clone kind, with 32-bit units. A unit's low byte (with bit 31) is the
- * label that leads to it, bit 8 says that it has a value, and the rest is the distance to its
- * children: the child for c is at (own position ^ distance ^ c). Layout of a unit, from its lowest
- * bit: 8 label, 1 has a value, 1 the distance is shifted by 8, 21 distance, 1 is a value
+/* A double array of the Darts-clone kind, with 32-bit units. A unit has the label that leads to it
+ * (low byte and bit 31), a flag that it has a value (bit 8), and the distance to its children: the
+ * child for c is at (own position ^ distance ^ c). Layout of a unit, from its lowest bit: 8 label,
+ * 1 has a value, 1 the distance is shifted by 8, 21 distance, 1 is a value
  * (https://github.com/s-yata/darts-clone). */
 typedef struct trie {
     const unsigned char *units;
@@ -286,7 +286,7 @@ static bool read_trainer(reader *in, span trainer)
 static bool read_part(reader *in, const field *part, bool tokens)
 {
     if (part->wire == WIRE_VARINT && !tokens) {
-        /* What Etude adds to a model. */
+        /* Field that Etude adds to a model. */
         if (part->number == ET_VOCABULARY_FIELD_TOKENS)
             in->facts->tokens = part->value <= INT32_MAX ? (int32_t)part->value : INT32_MAX;
         if (part->number == ET_VOCABULARY_FIELD_TAGS)

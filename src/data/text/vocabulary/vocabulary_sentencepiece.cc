@@ -1,6 +1,6 @@
-/* SentencePiece behind C functions. Only this file turns exceptions into statuses (guarded),
- * replaces the library's messages by ours, which say what to do, and fixes what depends on chance
- * or locale in the library: a trained model depends only on lines and options.
+/* SentencePiece behind C functions. Only this file turns exceptions into statuses (guarded) and
+ * replaces the library's messages by Etude's, which name the cure. It also fixes dependencies of
+ * the library on chance and locale: a trained model depends only on lines and options.
  *
  * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
  * tokens by merges (BPE) or by the best path (unigram); the result is ids of tokens.
@@ -41,8 +41,7 @@ struct et_sentencepiece {
 namespace
 {
 
-/* Runs a body that may throw and turns what it throws into a status. No exception may pass
- * through C frames. */
+/* Runs a body and turns an exception into a status. No exception may pass through C frames. */
 template <typename Body> int guarded(et_error *error, const char *what, Body body)
 {
     try {
@@ -131,8 +130,8 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
     return ET_OK;
 }
 
-/* A line of a model with tags may begin with one: its token, and how many bytes it takes; 0: the
- * line has none that the model knows. ">>fra<< I see" -> the token ">>fra<<". */
+/* For models with tags: if a line begins with a known tag, sets its token and returns its bytes;
+ * otherwise 0. ">>fra<< I see" -> the token ">>fra<<". */
 size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, int *id)
 {
     const std::string line(text, length);
@@ -191,8 +190,7 @@ ET_NOINLINE static int encode_tagged(const et_sentencepiece *model, const char *
 
 /* ---- training ----
  *
- * The library trains from an iterator over lines and gives the model as bytes, which are what is
- * kept: nothing is written by it.
+ * The library trains from an iterator over lines and gives the model as bytes. It writes no file.
  *
  * Settings that are not left to its defaults:
  *   pad 0, eos 1, unk 2, no bos       Model Garden's symbols

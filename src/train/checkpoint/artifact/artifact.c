@@ -159,7 +159,7 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
     return status;
 }
 
-/* A tree of settings in an identity: what is below the member's, as `task`, and the others. */
+/* A tree of settings in an identity: the member's subtree as `task`, and the other settings. */
 static int keep_tree(const et_artifact_member *member, const et_value *whole, const char *name,
                      et_value *out, et_error *error)
 {
@@ -540,7 +540,7 @@ int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
                : ET_OK;
 }
 
-/* ---- what they belong to ---- */
+/* ---- the identity of a model ---- */
 
 /* Turns the identity in a run's checkpoint into that of this model. */
 static int identify(const et_artifact *artifact, const et_value **identity, et_arena *arena,

@@ -42,7 +42,7 @@ struct et_exports {
     et_path path, directory;   /* BASE, "runs/a/export"; "runs/a/" */
     const char *base;          /* "export", in path */
     et_path subdirectory;      /* "": none */
-    int64_t max_to_keep, last; /* last: number that was given, -1: none */
+    int64_t max_to_keep, last; /* last: the last number used; -1: none */
     et_path name;              /* the last given name */
     int64_t id;                /* its number */
     id_list made;              /* by this process, in any order */
@@ -270,8 +270,8 @@ static bool has_same_weights(const char *weights, const char *temporary)
     return same;
 }
 
-/* What lies where an export of the same number is to go; a number may be given out again. An empty
- * directory goes as well. */
+/* Clears the path of a new export, because a number may be used again. An empty directory is
+ * removed too. */
 static int clear_path(const et_exports *self, const char *temporary, et_error *error)
 {
     const char *name = self->name.text;
@@ -290,13 +290,13 @@ static int clear_path(const et_exports *self, const char *temporary, et_error *e
                : ET_OK;
 }
 
-/* Makes self->name, a directory with this content, which gets the name when all of it is there. One
- * of that name that this process has made, or that has the same weights, is replaced; another one
- * is moved aside. */
+/* Makes the directory self->name with this content; it gets its name when it is complete. A
+ * directory of this name that this process made, or that has the same weights, is replaced; any
+ * other is moved aside. */
 static int publish(et_exports *self, const export_content *content, et_error *error)
 {
-    /* What killed processes began, an hour ago and more: a process of another machine has a number
-     * that says nothing here. Not a failure if it stays. */
+    /* Removes remains of killed processes, at least an hour old, because numbers of processes on
+     * other machines have no meaning here. Remains that cannot be removed are no failure. */
     DIR *directory = opendir(self->directory.text);
     const size_t length = strlen(self->base);
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
@@ -413,7 +413,7 @@ static bool is_kept(const et_manifest *manifest, int64_t step)
     return false;
 }
 
-/* Of a run without checkpoints none was swept: it has not begun, or its path is a wrong one. */
+/* Does nothing for a run without checkpoints: it has not begun, or its path is wrong. */
 static int remove_swept(et_exports *self, const et_manifest *manifest, et_error *error)
 {
     id_list all;
