@@ -156,7 +156,8 @@ static const char *cut(char *path)
     return slash + 1;
 }
 
-/* What kinds of task keep; folders that are made while a run starts or later. */
+/* Whether a kind of task keeps a file of this name in a run, or (folder) a folder, which may be
+ * made later. */
 static bool is_of_kind(const et_program *program, const char *name, bool folder)
 {
     char buffer[ET_RUN_FILE_NAME];

@@ -17,7 +17,7 @@
 typedef struct et_series_entry {
     bool done, left_out;
     double seconds;
-    et_series_score score; /* once this process has scored it; the file is not asked */
+    et_series_score score; /* set when this process scores it, never from the file */
 } et_series_entry;
 
 typedef struct et_series_log {

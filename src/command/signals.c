@@ -32,8 +32,8 @@
 /* Nanoseconds after the first request from which a second one counts. */
 #define IMPATIENT 1000000000
 
-/* Rows: the signal; whether a user who does not want to wait may send it; whether it stays ignored
- * if it was ignored when the program began (nohup). */
+/* Rows: the signal; whether sending it again ends the process at once; whether it stays ignored if
+ * it was ignored at the start (nohup). */
 static const struct {
     int number;
     bool hurries, may_be_ignored;
@@ -51,7 +51,7 @@ volatile sig_atomic_t et_stop_requested, et_save_requested, et_limit_reached;
 static _Atomic int64_t asked;
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may not wait for a lock");
 
-/* What handlers print, set before they can be called; "" prints nothing. */
+/* Texts that handlers print, set before handlers can be called; "" prints nothing. */
 static const char *leave_text = "", *stop_text = "", *limit_text = "", *save_text = "";
 
 /* Before each of these: takes a bar away, if there may be one. */

@@ -51,7 +51,7 @@ void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count);
 
 /* Whether text ends with `end`. */
 bool et_text_ends(const char *text, const char *end);
-/* Whether a list of words, with a space between them, has the word, in small or capital letters. */
+/* Whether a list of words, separated by spaces, has the word, in upper or lower case. */
 bool et_is_listed(const char *list, const char *word, size_t length);
 
 /* The text, "" when empty. Valid until the next append. */

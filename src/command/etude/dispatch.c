@@ -119,7 +119,7 @@ static bool has_form(const et_option *rows, et_option_form form)
     return false;
 }
 
-/* Whether the command has an option that is given in a way, such as ET_OPTION_FORM_TASK. */
+/* Whether the command has an option of a form, such as ET_OPTION_FORM_TASK. */
 static bool command_has(const et_command *row, et_option_form form)
 {
     return row->usage && has_form(row->usage->options, form);
@@ -137,7 +137,7 @@ static bool has_name(const et_option *rows, const char *name, size_t length)
     return false;
 }
 
-/* Whether it has an option of that name. word: "--name", perhaps "--name=value". */
+/* Whether the command has an option with this name. word: "--name", perhaps "--name=value". */
 static bool command_takes(const et_command *row, const char *word)
 {
     et_assert(!strncmp(word, "--", 2));
@@ -241,8 +241,8 @@ static int tell_once(const et_program *program, const et_command *row, int statu
                                               : status;
 }
 
-/* Help that names no run: commands of the same name for models of other kinds, whose options are
- * others. */
+/* For help without a run: lists commands of the same name for other kinds of models, which have
+ * other options. */
 static int help_on_others(const et_call *call, const et_command *row, et_error *error)
 {
     const et_program *program = call->program;
@@ -383,8 +383,8 @@ static void check_isa(void)
            et_kernels_best()->name, names);
 }
 
-/* Whether the result of the command is what it prints. The other commands run until they are
- * stopped, and report a lack of memory themselves. */
+/* Whether the command's printed text is its result. Other commands run until they are stopped, and
+ * report a lack of memory themselves. */
 static bool prints(const char *command)
 {
     static const char *const others[] = { "train", "launch", "serve", "watch" };

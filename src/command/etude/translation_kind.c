@@ -253,7 +253,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_VOCABULARY_TARGET, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_LEXICON, ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
-    /* Of a mix: ET_TRANSLATION_MIX_MAX in all. */
+    /* Caches of a mix: ET_TRANSLATION_MIX_MAX in all. */
     { ET_TRANSLATION_CACHE "/train.1.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.2.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.3.pairs", ET_RUN_MADE_AT_START },
@@ -262,7 +262,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/train.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
-    /* Of several sets: ET_TRANSLATION_SETS_MAX in all. */
+    /* Caches of several sets: ET_TRANSLATION_SETS_MAX in all. */
     { ET_TRANSLATION_CACHE "/validation.1.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.2.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.3.pairs", ET_RUN_MADE_AT_START },

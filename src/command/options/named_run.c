@@ -9,7 +9,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Of the run in a directory, or of the task of it that is named. */
+/* Takes the run in a directory, or its named task. */
 static bool take_run(et_named_run *named, const et_call *call, const char *model_dir)
 {
     char *folder = NULL;

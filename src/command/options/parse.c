@@ -70,8 +70,8 @@ static cure shows_all(const et_command_line *line)
     return c;
 }
 
-/* The row of a word of another tool that this command takes or explains; *slot: the option that it
- * is, or --set for a setting; NULL: the row has only a text. */
+/* Finds the row of another tool's word that this command accepts or explains. *slot: the option of
+ * the row, or --set for a setting; NULL: the row has only a text. */
 static const et_synonym *find_synonym(const et_command_line *line, const char *word, size_t length,
                                       et_option_slot **slot)
 {
@@ -228,7 +228,7 @@ static bool is_file(const char *word)
     return !stat(word, &about) && S_ISREG(about.st_mode);
 }
 
-/* behind: the list of words that ends before the second word; NULL: none. */
+/* behind: a list of words that ended before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {
@@ -325,8 +325,8 @@ static et_option_slot *find_letter(const et_command_line *line, const char *word
     return NULL;
 }
 
-/* Whether the word after a file is one more file and not a RUN: an existing file, a pattern, a name
- * with the same ending, or the second half of a pair. */
+/* Whether the word after a file is another file, not a RUN: it is an existing file, a pattern, a
+ * name with the same ending, or the second file of a pair. */
 static bool is_one_more_file(const et_option_slot *slot, int count, const char *first,
                              const char *word)
 {

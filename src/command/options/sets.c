@@ -202,7 +202,7 @@ static const et_option_uses *words_of(const et_option_settings *settings, const 
     return NULL;
 }
 
-/* "text/new.en.gz" -> "new", "new-2" where that is taken. */
+/* "text/new.en.gz" -> "new", or "new-2" if "new" is used. */
 static const char *name_part(const et_value *parts, const char *path, et_arena *arena)
 {
     const char *base = et_path_base(path), *name;
@@ -225,7 +225,7 @@ static const char *name_part(const et_value *parts, const char *path, et_arena *
     }
 }
 
-/* The files of one time that the option was given: a word for each setting, or one of pairs. */
+/* The files of one use of the option: a word for each setting, or a file of pairs. */
 static int add_part(applying *a, et_value *parts, int time)
 {
     const et_option *row = a->row;
@@ -355,7 +355,7 @@ static void apply_words(applying *a)
     const bool list = taking_of(a->row) != TAKES_VALUES;
     const char *pairs = sets->pairs && found == 1 ? word_at(a->words, last, 0) : NULL;
     const bool alone = pairs && is_of_pairs(pairs);
-    /* One text: parts of a run whose settings are used are none. */
+    /* A single text: clears parts that came from the settings of another run. */
     if (sets->parts)
         assign(a, sets->parts, et_value_list(a->arena));
     if (a->status)

@@ -1,6 +1,6 @@
 /* etude complete WORDS...: prints the candidates for the last word, one per line; WORDS follow the
  * program's name. The functions that `completion` prints call this command. The tables that parse
- * the words (command/options/) decide what the last word may be. A wrong line gives no candidates
+ * words (command/options/) give the candidates for the last word. A wrong line gives no candidates
  * and no message. */
 #include <ctype.h>
 #include <dirent.h>

@@ -160,8 +160,8 @@ et_format et_axis_label(const et_axis *a, int tick)
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
         return label;
     }
-    /* As many digits as the step needs, so no two labels of an axis are equal; and of the axis's
-     * largest value, so all labels of an axis get the same format. */
+    /* Digits by the step, so no two labels of an axis are equal; format by the axis's largest
+     * value, so all labels have the same format. */
     const double most = fmax(fabs(a->low), fabs(a->high));
     const int decimals = (int)-floor(log10(a->step) + 1e-9);
     if (fabs(value) < a->step * 1e-6)

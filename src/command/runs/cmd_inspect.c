@@ -56,7 +56,7 @@
 /* The contents of a checkpoint are collected before they are shown: sizes by purpose, parameters by
  * block, the verdict of every checksum. */
 
-/* What tensors of a checkpoint are for (train/checkpoint/state.h). */
+/* Uses of tensors of a checkpoint (train/checkpoint/state.h). */
 typedef enum inspection_part {
     PART_WEIGHTS,
     PART_AVERAGE,
@@ -611,7 +611,7 @@ static void run_overview_describe(const et_run_overview *o, et_value *dict)
 
 /* ---- the command inspect ---- */
 
-/* What the user asked for, and where the answer goes. */
+/* A request of the user, and the output. */
 typedef struct inquiry {
     const et_program *program;
     const char *model_dir;

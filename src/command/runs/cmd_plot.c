@@ -35,7 +35,7 @@ typedef struct plot {
     int64_t width, height; /* 0: as it fits */
     double smooth;
     bool log;
-    int x, by; /* what --x says, -1: nothing; then what counts */
+    int x, by; /* value of --x, -1: not given; the chosen unit of x */
     et_histories histories;
     et_chart_curve *curves; /* [count] with names and arrays, owned */
     size_t count, capacity;

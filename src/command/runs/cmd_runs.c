@@ -51,8 +51,7 @@ typedef struct table {
     et_histories histories;
     et_run_settings settings;
     row *rows;                     /* [histories.count], owned */
-    size_t *columns, column_count; /* indices of settings that differ, those that all runs have
-                                    * first; owned */
+    size_t *columns, column_count; /* differing settings, first those of all runs; owned */
 } table;
 
 static const et_option options[] = {
@@ -81,7 +80,7 @@ static const char *leaf_of(const char *name)
 
 /* ---- rows ---- */
 
-/* By the name that was given, or else as the run itself chooses its best; else by nothing. */
+/* By the given name, else by the metric that chooses the run's best, else not at all. */
 static void measure(const table *t, row *r)
 {
     const et_history *h = r->history;
@@ -236,7 +235,7 @@ static bool take_metric(table *t, const char *name)
     snprintf(longer, sizeof longer, ET_LOGGED_VALIDATION "_%s", name);
     for (size_t i = 0; i < t->histories.count; i++) {
         row *r = &t->rows[i];
-        /* Of "auc" rather validation's than training's. */
+        /* For "auc", prefers the value of validation to the value of training. */
         const et_history_series *s = NULL;
         if (!et_history_match(r->history, longer, &s, 1))
             et_history_match(r->history, name, &s, 1);

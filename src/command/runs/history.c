@@ -78,8 +78,8 @@ struct et_history_files {
 
 /* ---- points ---- */
 
-/* A line is walked twice: every value is checked before the first point is added, so that a line
- * that is wrong leaves nothing, however often it is read. No series is without a point. */
+/* A line is walked twice: every value is checked before the first point is added, so a wrong line
+ * adds no points, however often it is read. Every series has a point. */
 
 static int add_series(size_t *out, et_history *h, const char *name, et_error *error)
 {
@@ -99,7 +99,7 @@ static int add_series(size_t *out, et_history *h, const char *name, et_error *er
     return ET_OK;
 }
 
-/* What all of a line shares. */
+/* Values shared by all points of a line. */
 typedef struct line {
     et_history *history;
     const char *where; /* file and line */

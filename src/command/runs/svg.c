@@ -75,7 +75,7 @@ static void append_text(et_strbuf *out, const char *before, double x, double y, 
     et_strbuf_append(out, "</text>\n");
 }
 
-/* What browsers show on hover, and read aloud. NULL: nothing. */
+/* The text that browsers show on hover and read aloud. NULL: none. */
 static void append_title(et_strbuf *out, const char *title, const char *end)
 {
     if (!title)
@@ -85,8 +85,8 @@ static void append_title(et_strbuf *out, const char *title, const char *end)
     et_strbuf_printf(out, "</title>%s", end);
 }
 
-/* The head of a picture. title: for readers that do not see it; NULL: none. rules: of the style, in
- * addition to those of text and of elements with the class title. */
+/* The head of a picture. title: for screen readers; NULL: none. rules: additional rules of the
+ * style sheet, which has rules for text and for elements with the class title. */
 static void begin(et_strbuf *out, int width, int height, const char *role, const char *title,
                   const char *rules)
 {
@@ -153,7 +153,7 @@ static void append_axes(picture *p)
 
 /* ---- curves ---- */
 
-/* Of the points in one column of pixels the first, the lowest, the highest and the last. */
+/* The first, lowest, highest and last of the points in a column of pixels. */
 typedef struct column {
     long pixel;
     double x, low, high, last;

@@ -224,7 +224,7 @@ static void print_texts(et_strbuf *out, const et_value *columns, size_t width)
     append_table(out, &grid);
 }
 
-/* ---- what is suspicious ---- */
+/* ---- suspicious values ---- */
 
 /* ascii: draws only ASCII characters; names and values are not changed. */
 static void data_report_print(et_strbuf *out, const et_value *report, bool ascii)
@@ -457,7 +457,7 @@ static void show(void *payload, uint64_t done, uint64_t all)
         et_progress_update(w->progress, &state);
 }
 
-/* What training makes of the columns. */
+/* The use of columns in training. */
 static int append_uses(et_strbuf *out, const et_analysis *analysis, const et_analyze_options *how,
                        et_error *error)
 {
@@ -537,7 +537,7 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
-/* Of targets those of the last use; the names live in arena. */
+/* If --target is given several times, the last use counts. Names live in arena. */
 static int name_columns(data_options *args, et_arena *arena, et_error *error)
 {
     const size_t uses = args->targets.count;

@@ -129,7 +129,7 @@ typedef struct mistake {
 
 ET_SORT_BY(by_weight, mistake, ET_DOWN(weight), ET_UP(cell))
 
-/* Of many classes the mistakes that are most frequent. */
+/* For many classes, the most frequent mistakes. */
 static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbuf *out,
                            et_error *error)
 {
@@ -298,7 +298,7 @@ static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, e
     return add_curve(c, &curve, &name, error);
 }
 
-/* Of two classes the positive one; of more the most frequent ones. */
+/* The positive one of two classes; the most frequent ones of more classes. */
 static int add_rocs(et_class_chart *c, const et_class_tables *t, et_error *error)
 {
     const int64_t classes = t->of.classes;
@@ -343,7 +343,7 @@ int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets
         return et_fail(error, ET_EDATA, "there is no ROC curve: all rows are of one class");
     if (status)
         return status;
-    /* What a model without skill, or a perfectly calibrated one, has. */
+    /* The curve of a model without skill, or of a perfectly calibrated model. */
     const char *text = roc ? "chance" : "perfect";
     et_class_curve line = { .count = 2 };
     et_strbuf name = ET_STRBUF_INIT;
@@ -396,7 +396,7 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
     et_number_rows *rows = &grown[scores->number_count++];
     *rows = (et_number_rows){ .set = set_of(task),
                               .target = et_scored_targets_of(task).column[target] };
-    /* Of quantiles the median, else the level next to it. */
+    /* For quantiles, the median or else the level next to it. */
     rows->median = task->target.quantiles > 0;
     const int64_t column = rows->median ? task->target.middle : target;
     for (int64_t i = 0; i < s->rows; i++)
@@ -559,7 +559,7 @@ static int draw(const evaluating *e, bool roc, const char *path, et_error *error
     return status;
 }
 
-/* Of several targets, scores have the names. NULL: several. */
+/* The name of the only target; NULL: several targets, whose scores have their names. */
 static const char *single_target(const et_evaluation *evaluation)
 {
     const et_encoded_field *target = et_table_task_of(evaluation)->target.field;

@@ -179,8 +179,7 @@ static void page_grid(report_page *page, const et_grid *grid)
     et_grid_append(grid, ET_GRID_HTML, &page->html);
 }
 
-/* A chart without points is left out. Charts that follow each other are beside each other where the
- * page is wide. */
+/* A chart without points is left out. Successive charts are side by side on a wide page. */
 static int page_chart(report_page *page, const et_chart *chart, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
@@ -511,7 +510,7 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
         et_grid_addf(grid, "%.2f", weight_of(ensemble, name));
 }
 
-/* What a series of candidates, such as tabular/auto, has trained and weighed. */
+/* The trained candidates of a series, such as tabular/auto, and their weights. */
 static int add_candidates(reporting *r, et_error *error)
 {
     const et_value *ensemble = et_history_setting(r->history, "task.ensemble");
@@ -666,8 +665,8 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
 static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);
-    /* Where rows with cells are: what was scored, else the validation file, else the first training
-     * file. */
+    /* The file of rows with cells: the scored file, else the validation file, else the first
+     * training file. */
     const et_tabular_options *o = &task->options;
     const char *path = r->args->general.data.count ? r->args->general.data.items[0]
                        : o->validation_data.input_path.count
@@ -711,7 +710,7 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
 
 /* ---- texts of the run ---- */
 
-/* Of train.log: each once, without the time of day. */
+/* Adds the warnings of train.log, each once, without the time of day. */
 static void add_warnings(reporting *r)
 {
     char *text = read_text(r, ET_RUN_MESSAGES);

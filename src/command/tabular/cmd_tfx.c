@@ -74,8 +74,8 @@ static int be(void *self, et_roles *task, et_error *error)
     return status;
 }
 
-/* Runs argv, ended by NULL, as a master, a parameter server and a worker on this machine: each is a
- * process of it with its TF_CONFIG, which names a folder of keys that is gone when all have ended.
+/* Runs argv, ended by NULL, as three processes on this machine: a master, a parameter server and a
+ * worker. Each has its own TF_CONFIG, which names a temporary folder of keys, removed at the end.
  * Returns as the master has ended. */
 static int run_distributed(const char **argv, et_error *error)
 {

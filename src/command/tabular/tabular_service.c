@@ -29,7 +29,7 @@
 
 /* ---- input fields ---- */
 
-/* What a form for a row of a table needs to know about the columns that a model reads.
+/* Facts for a form about the columns that a model reads.
  *
  *     "columns": ["sold_on", "rooms", "city"],
  *     "fields": [{"name": "sold_on", "kind": "date", "example": "2024-05-31"},
@@ -146,7 +146,7 @@ typedef struct predictions {
     et_unknown_values unseen;
 } predictions;
 
-/* What somebody asks. */
+/* A client's question. */
 typedef struct asked {
     form form;      /* of the answer */
     bool csv;       /* of the rows */

@@ -62,7 +62,7 @@ static void add_values(et_grid *grid, const et_value *logs, const char *path)
 
 int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
 {
-    et_assert(logs); /* of what was measured elsewhere there is no trainable */
+    et_assert(logs); /* without a trainable, another process has measured */
     if (et_comm_rank(e->comm))
         return ET_OK;
     et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };
@@ -117,7 +117,7 @@ const et_usage et_usage_evaluate = {
     "Evaluates a trained model on files, or on its validation data.", "runs/a new.csv"
 };
 
-/* Standard output may be a file, but none of the run's or of those that are read. */
+/* Standard output may be a file, but not a file of the run or an input. */
 static int check_outputs(const et_experiment *experiment, const et_evaluate_args *args,
                          const et_call *call, const et_evaluate_more *more, et_error *error)
 {

@@ -1,5 +1,5 @@
-/* etude train: chooses the mode. training.c has the modes that train, this file those that follow a
- * run, finetuning.c the mode that does both, series.c trains several models as one run. */
+/* etude train: chooses the mode. training.c has the modes that train, this file the modes that
+ * follow a run, finetuning.c the mode that does both; series.c trains several models as one run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ typedef struct following {
     et_experiment *experiment;
     et_evaluation evaluation;
     et_evaluation_log log; /* of continuous_eval; rank 0's */
-    et_sink *table;        /* of what it has measured; NULL: values are printed as a list */
+    et_sink *table;        /* table of measured values; NULL: values are printed as a list */
     int64_t last;          /* the step that was measured last, -1: none */
     double since;          /* monotonic time of the last checkpoint */
 } following;
@@ -283,7 +283,7 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
     [ET_MODE_CONTINUOUS_TRAIN_AND_EVAL] = "continuous_train_and_eval",
 };
 
-/* A new run is what some options are about. */
+/* Some options need a new run. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
     const bool follows = args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL;
@@ -352,7 +352,7 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
         fits ? " " : "", fits ? kind->example : "", call->program->name);
 }
 
-/* The experiment that a run will have, as far as it can be known; NULL: it can not. */
+/* The experiment of the run to begin; NULL: unknown. */
 static const char *experiment_of(const et_train_args *args, const et_call *call, et_arena *arena)
 {
     const char *name = args->experiment;
@@ -370,7 +370,8 @@ static const char *experiment_of(const et_train_args *args, const et_call *call,
     return et_option_settings_experiment(&args->settings, call->program);
 }
 
-/* runs/NAME-1, or the next number that is free. Several processes would not agree on it. */
+/* Names the run runs/NAME-1, or with the next free number. Not for several processes: each could
+ * find another number. */
 static int name_run(et_train_args *args, const et_call *call, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -410,7 +411,7 @@ static int check_together(const et_train_args *args, et_error *error)
     return ET_OK;
 }
 
-/* What parsing leaves open: the mode, the run's name, what does not go together. */
+/* Completes parsed arguments: reads the mode, names the run, checks that options go together. */
 static int settle(et_train_args *args, const et_call *call, et_error *error)
 {
     args->mode = ET_MODE_TRAIN_AND_EVAL;

@@ -5,10 +5,10 @@
  *   rung 2      the best third of them, trained anew for three times as many steps
  *   ...         until the last rung, with all steps
  *
- * Trials are runs of `train`, DIR/rung-1/trial-01 and so on. Their settings are a function of seed,
- * trial and --search, and their results are read from the runs, so a search that was stopped or
- * killed continues where it was: done trials are read, others resume. tune.json keeps what the
- * search is. */
+ * Trials are runs of `train`, DIR/rung-1/trial-01 and so on. Settings are a function of seed, trial
+ * and --search, and results are read from the runs. So a search that was stopped or killed
+ * continues where it was: finished trials are read, others resume. tune.json describes the
+ * search. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -184,7 +184,7 @@ static bool take_value(attempt *t, const et_history *h)
     return isfinite(last->value);
 }
 
-/* Seconds that a run has worked so far; 0: there is none. */
+/* Seconds that a run has worked so far; 0: no run. */
 static double seconds_of(const char *model_dir)
 {
     et_history *h = NULL;
@@ -342,7 +342,7 @@ static void add_pair(words *w, const char *option, const char *value)
     add_word(w, value);
 }
 
-/* What all trials share. */
+/* Words shared by all trials. */
 static words begin_words(tuning *t)
 {
     const et_train_args *a = &t->args->train;
@@ -490,7 +490,7 @@ static int draw_candidates(tuning *t, et_error *error)
                           &t->arena, error);
 }
 
-/* As many as the trials can fill, and as leave the first one an epoch, or 10 steps. */
+/* Limits the rungs: trials must suffice for all, and the first rung needs an epoch, or 10 steps. */
 static int check_rungs(tuning *t, et_error *error)
 {
     const double least = t->length > 0 ? 10 : EPOCH, all = fabs((double)t->length);
@@ -526,7 +526,7 @@ static int name_directory(tuning *t, et_error *error)
     return ET_OK;
 }
 
-/* tune.json keeps what the search is. */
+/* Writes tune.json, which describes the search. */
 static int open_directory(tuning *t, et_error *error)
 {
     const words w = make_words(t, NULL, 0, NULL);

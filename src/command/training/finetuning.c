@@ -47,7 +47,7 @@ typedef struct finetuning {
     et_experiment *experiment; /* settings of all */
     const char *from;          /* the directory of the run that is fine-tuned */
     et_comm *comm;
-    et_evaluation_log log;  /* what is done; of another rank than 0 the step alone */
+    et_evaluation_log log;  /* finished work; other ranks than 0 have only the step */
     double since;           /* monotonic time of the last one */
     int64_t last, asked_at; /* the other run's last step, 0: not known, when asked_at was done */
 } finetuning;
@@ -169,7 +169,7 @@ static void wait_quietly(const finetuning *f)
         et_log_set(NULL, NULL);
 }
 
-/* A run of its own with the settings of all, but where it begins. */
+/* A separate run with the common settings, except for its initial weights. */
 typedef struct tuned {
     const finetuning *f;
     const char *directory, *source; /* source: the checkpoint */
@@ -267,7 +267,7 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
     return status ? status : et_run_files_remove_checkpoints(directory, error);
 }
 
-/* Of a run that all know has failed. */
+/* After a failure that all ranks know. */
 static bool was_removed(const finetuning *f, const char *path)
 {
     bool gone = !et_file_exists(path);
@@ -349,7 +349,7 @@ static int finetune_all(finetuning *f, et_error *error)
     return status;
 }
 
-/* The directory is rank 0's; the others read there what it has written. */
+/* Rank 0 owns the directory; other ranks read its files there. */
 static int open_directory(finetuning *f, et_error *error)
 {
     const char *run = f->args->model_dir;
@@ -358,7 +358,7 @@ static int open_directory(finetuning *f, et_error *error)
         (status = et_experiment_write(f->experiment, et_path_print("%s/" ET_RUN_SETTINGS, run).text,
                                       error)))
         return status;
-    /* What is done may have been killed before its checkpoints were removed. */
+    /* A finished fine-tuning may have been killed before its checkpoints were removed. */
     return f->log.last < 0
                ? ET_OK
                : et_run_files_remove_checkpoints(directory_of(f, f->log.last).text, error);

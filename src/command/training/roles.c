@@ -19,7 +19,7 @@
 
 #define PATIENCE 60.0
 
-/* What is for ranks alone, or for one process. */
+/* Refuses settings that are only for ranks, or only for one process. */
 static int check_settings(const et_experiment *experiment, et_error *error)
 {
     const et_runtime_options *runtime = &experiment->runtime;
@@ -71,7 +71,7 @@ static int settle_options(et_cluster_options *options, const et_roles *roles,
     return status;
 }
 
-/* What a worker or a server opens; closed in reverse. */
+/* Objects that a worker or a server opens; closed in reverse. */
 typedef struct parts {
     et_arena arena;
     et_experiment experiment;
@@ -121,7 +121,7 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
                : et_task_trainer_open(&p->trainer, p->task, p->device, p->params, &options, error);
 }
 
-/* A worker or a server. It leaves with the master, whom Ctrl-C is for. */
+/* A worker or a server. It ends with the master; only the master handles Ctrl-C. */
 static int serve_or_work(const et_call *call, const et_train_args *args, const et_roles *roles,
                          et_error *error)
 {

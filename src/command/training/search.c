@@ -148,7 +148,8 @@ static bool is_finite(const drawing *d)
     return true;
 }
 
-/* As a counter goes on, with values for digits; false: after the last one it begins again. */
+/* Advances like a counter with values as digits; false: after the last combination, at the first
+ * again. */
 static bool advance(drawing *d)
 {
     for (int i = 0; i < d->count; i++) {
@@ -164,7 +165,7 @@ static bool advance(drawing *d)
     return false;
 }
 
-/* Where draws only repeat, the next combination in order is taken, so that each is found. */
+/* If draws only repeat, uses the next combination in order, so that every combination is found. */
 static bool draw_new(drawing *d, uint64_t seed, int trial)
 {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {

@@ -85,8 +85,7 @@ typedef struct giving {
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
 
-/* The values that differ from those of a new run of the same experiment, and the values that the
- * user gave. */
+/* Keeps values that the user gave, and values that differ from a new run of the same experiment. */
 static void keep_given(const giving *g, et_value *out, const et_value *now, const et_value *usual,
                        const char *path)
 {
@@ -206,7 +205,7 @@ static int make_settings(series *s, et_error *error)
     return status;
 }
 
-/* What is about one process or one run. */
+/* Refuses options that need a single process or a single run. */
 static int check_args(const series *s, et_error *error)
 {
     const et_train_args *args = s->args;
@@ -276,7 +275,7 @@ static void close_task(series *s)
     s->params = NULL;
 }
 
-/* identity: of the model; NULL: there is none yet. */
+/* identity: of the model; NULL: no model yet. */
 static int open_task(series *s, const et_identity *identity, et_error *error)
 {
     et_assert(!s->task && !s->params && !s->run);
@@ -481,7 +480,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     return status;
 }
 
-/* Measures its time, by which that of the others is estimated. */
+/* Trains a candidate. The measured time estimates the time of the others. */
 static int train(series *s, const et_series_candidate *candidate, int which, et_error *error)
 {
     const double began = et_clock_monotonic();
@@ -535,7 +534,7 @@ static int evaluate(series *s, int which, int training, et_error *error)
 /* ---- all ---- */
 
 /* Adds a line to members.jsonl: the candidate has a score, or, for the reason why, is left out.
- * Writes the whole file again, because it is small: it never ends within a line. */
+ * Writes the whole file again, because it is small, so no line is ever incomplete. */
 static int record(series *s, int which, double seconds, const char *why, et_error *error)
 {
     et_assert(which >= 0 && which < s->run->count && (!why || !seconds));
@@ -604,7 +603,7 @@ static bool fits(const series *s, int which, char *why, size_t size)
     return !has_done(s);
 }
 
-/* What was trained before is only scored. */
+/* A candidate that was trained before is only scored. */
 static int try_candidate(series *s, int which, et_error *error)
 {
     et_assert(s->set_up && which >= 0 && which < s->run->count);

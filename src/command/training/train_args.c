@@ -107,7 +107,7 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
         return status;
     if (name)
         return et_experiment_begin(experiment, program, name, arena, error);
-    /* No name anywhere: a run that is there says itself what it is. */
+    /* No name is given: an existing run has its experiment. */
     if (et_model_dir_has_run(args->model_dir))
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
     if (initial->from && !initial->run)

@@ -141,9 +141,9 @@ static void opened(void *self)
     et_signals_catch(et_progress_eraser(o->progress), et_comm_rank(o->comm) != 0);
 }
 
-/* The bar, which chooses by itself between a terminal and a log file, and the library's log. Until
- * the run is open there is nothing to save, so signals say that and end the process; afterwards
- * they ask the run to save and stop. Rank 0 alone prints. */
+/* Opens the progress bar, which detects a terminal or a log file, and the library's log. Until the
+ * run is open there is nothing to save, so signals print this and end the process; afterwards they
+ * ask the run to save and stop. Only rank 0 prints. */
 static int run(et_train_job *job, et_error *error)
 {
     et_training_options *o = &job->training;

@@ -23,9 +23,9 @@ typedef struct numbers {
 
 const char et_augment_key[] = "augment";
 
-/* ---- what the translations depend on ---- */
+/* ---- the dependencies of translations ---- */
 
-/* A key that one of them lacks is null there. */
+/* A missing key counts as null. */
 static int compare(const char *path, const et_value *was, const et_value *is, et_error *error)
 {
     static const et_value none = { .kind = ET_VALUE_NULL };
@@ -70,8 +70,8 @@ static int check_work(const char *path, const void *bytes, size_t length, const 
     return status;
 }
 
-/* Whether the file is the first record or an end of it that a power loss tore: each byte is as in
- * the record or, where it never reached the disk, zero. */
+/* Whether the file is the first record, perhaps torn by a power loss: each byte equals the record's
+ * or, if it never reached the disk, zero. */
 static bool began(const et_mapping *file, const et_strbuf *work)
 {
     const et_record_frame frame = et_record_frame_of(et_strbuf_text(work), work->length);

@@ -7,8 +7,8 @@
  *
  *   data -> batches -> translator -> OUTPUT.part -- all lines, and data again --> filter -> outputs
  *
- * 1. A translation depends only on its line, its number and the options that OUTPUT.part has, so a
- *    command that was killed continues after the last line there, and gives the same bytes.
+ * 1. A translation depends only on its line, its number and the options in OUTPUT.part. So a killed
+ *    command continues after the last line there, and gives the same bytes.
  * 2. The filter comes after all translations and is no part of them.
  * 3. OUTPUT.part is removed when both outputs are there. */
 #include <math.h>
@@ -38,9 +38,9 @@
 #include "formats/records/packed.h"
 #include "tasks/translation/decoding/translator_private.h"
 
-/* A batch doubles up to this if it is done in less than SHORT seconds, and is halved down to the
- * other if it takes more than LONG: sorting by length needs many lines, and a stop loses the lines
- * of its batch. */
+/* Limits of a batch. The next batch is twice as large after less than SHORT seconds, and half as
+ * large after more than LONG: sorting by length needs many lines, but a stop loses the lines of its
+ * batch. */
 #define BATCH_MAX 2048
 #define BATCH_MIN 64
 #define SHORT     4.0
@@ -124,7 +124,7 @@ static bool is_same_ending(const char *a, size_t a_length, const char *b, size_t
     return a_length == b_length && !strncmp(a, b, a_length);
 }
 
-/* The ending that all files of the data have; *length 0: there is none. */
+/* The common ending of all data files; *length 0: none. */
 static const char *ending_of_data(const et_strings *data, size_t *length)
 {
     size_t other;
@@ -195,7 +195,7 @@ static int read_data(augmentation *a, et_error *error)
     return status;
 }
 
-/* ---- what the translations depend on ---- */
+/* ---- the dependencies of translations ---- */
 
 static int open_journal(augmentation *a, et_error *error)
 {
@@ -351,7 +351,7 @@ static int translate(augmentation *a, et_error *error)
 
 /* ---- filtering ---- */
 
-/* What becomes of a pair, and why. */
+/* The outcome for a pair. */
 enum { KEPT, EMPTY, TOO_LONG, LOPSIDED, UNLIKELY, FATES };
 
 static const char *const reasons[FATES] = { "", "empty", "too long", "lopsided", "unlikely" };

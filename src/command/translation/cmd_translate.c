@@ -228,7 +228,8 @@ static int documents_translate(documents *texts, et_translator *translator, cons
     return status;
 }
 
-/* Prints to standard error what was translated in parts, and where texts were not translated. */
+/* Prints to standard error the counts of texts that were translated in parts or not translated,
+ * with places. */
 static void documents_tell(const documents *texts)
 {
     const et_document_counts *c = &texts->counts;

@@ -402,7 +402,7 @@ void et_libre_models_close(et_libre_models *all)
     *all = (et_libre_models){ .count = 0 };
 }
 
-/* Says what the models can do instead. */
+/* The message lists the pairs that the models have. */
 static int refuse_pair(const et_libre_models *all, const char *source, const char *target,
                        const char *from, et_error *error)
 {
@@ -817,7 +817,7 @@ static void print_best(const et_libre *r, const text *t, et_strbuf *out)
     et_strbuf_release(&whole);
 }
 
-/* Those that differ from the best. */
+/* Prints the alternatives that differ from the best translation. */
 static void print_others(const et_libre *r, const text *t, et_strbuf *out)
 {
     et_strbuf best = ET_STRBUF_INIT;

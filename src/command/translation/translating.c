@@ -68,7 +68,7 @@ void et_translating_take_options(et_translating *work)
     work->options.no_shortlist = work->shortlist == SHORTLIST_OFF;
 }
 
-/* What only sampling has says that there is sampling. */
+/* Options that only sampling has switch sampling on. */
 void et_translating_take_decoding(et_translating *work)
 {
     et_decoding_options *decoding = &work->decoding;

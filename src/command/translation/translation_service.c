@@ -57,8 +57,8 @@ typedef struct run {
 
 /* ---- languages of runs ---- */
 
-/* Without --languages: the two languages whose punctuation the model normalizes, or those of its
- * training data, if both are known. The target of a multilingual model is mul. */
+/* Without --languages: the two languages for which the model normalizes punctuation, or the
+ * languages of its training data, if both are known. The target of a multilingual model is mul. */
 static int read_pair(run *r, et_error *error)
 {
     et_artifact artifact = { .name = NULL };
@@ -183,7 +183,7 @@ static bool is_first_of_pair(const run *runs, size_t at)
 }
 
 /* model_dir is the first run, options.others the further ones. ET_EUSAGE: the languages of a run
- * are wrong, or not known where another run has other ones; or an option is for one model alone. */
+ * are wrong, or unknown although other runs have languages; or an option needs a single model. */
 static int open_models(served_models *models, const char *model_dir, const et_service_options *o,
                        et_error *error)
 {

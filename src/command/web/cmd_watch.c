@@ -119,7 +119,7 @@ static void sane(const et_board *board)
 
 /* ---- updates ---- */
 
-/* What fails is kept with the run that it is of, and tried again. */
+/* A failure is stored with its run, and the run is tried again. */
 static void board_update(et_board *board)
 {
     double now = et_clock_monotonic();
@@ -201,7 +201,7 @@ static const et_board_item *board_find(const et_board *board, int64_t id)
 /* All runs, a line each, and points are printed directly, without a tree of values, because there
  * may be many. */
 
-/* Of one answer: some megabytes of text. */
+/* Most points of an answer: some megabytes of text. */
 #define POINTS_MAX 200000
 #define RUNS_MAX   1000
 
@@ -227,7 +227,7 @@ static void append_text(et_strbuf *out, const char *before, const char *key, con
 /* {"directory", "now", "runs": [{"id", "name", "kind", "state", "step", "steps", "seconds",
  * "generation", "points", "last", "best": {"series", "metric", "value", "step", "lower"}, "fault"},
  * ...]}; step -1, steps 0, last null, kind, best and fault missing: not known. kind: the
- * experiment's name before the slash. points: how many it has in all. */
+ * experiment's name before the slash. points: total number of points. */
 static void board_runs(const et_board *board, et_strbuf *out)
 {
     append_text(out, "{", "directory", board->directory);
@@ -364,7 +364,7 @@ static int board_points(const et_board *board, const et_value *asked, et_strbuf 
 
 /* ---- one run: settings, sessions, the end of its log, samples ---- */
 
-/* Bytes of a log that are read, from its end; lines of it that are shown. */
+/* Bytes read from the end of a log; lines shown. */
 #define LOG_BYTES   ((size_t)256 << 10)
 #define LOG_LINES   200
 #define SESSIONS    20
@@ -373,8 +373,8 @@ static int board_points(const et_board *board, const et_value *asked, et_strbuf 
 /* Bytes of a sample that are shown. */
 #define SAMPLE_MAX ((size_t)256 << 10)
 
-/* Up to most bytes of a regular file, which must not be a link and must be below the board's
- * directory, from its begin or up to its end; terminated. *cut: there are more. */
+/* Reads at most `most` bytes from the begin or the end of a regular file, which must be below the
+ * board's directory and not a link. The text is terminated. *cut: the file has more. */
 static int read_part(char **out, size_t *length, const et_board *board, const char *path,
                      size_t most, bool end, bool *cut, et_error *error)
 {

@@ -14,7 +14,7 @@
 /* ---- headers ---- */
 
 #define BLANKS " \t"
-/* What names and values without quotes are made of. */
+/* Characters of names and values without quotes. */
 #define TOKEN                                                                                      \
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"                               \
     "!#$%&'*+-.^_`|~"
@@ -233,8 +233,8 @@ static int read_pairs(et_value *dict, char *text, size_t length, et_error *error
 
 /* A line that separates parts. */
 typedef struct delimiter {
-    char *line;  /* its line end before it belongs to it; NULL: there is none */
-    char *after; /* where the next part begins; NULL: it is the last delimiter */
+    char *line;  /* begin, with the line end before it; NULL: none */
+    char *after; /* begin of the next part; NULL: this is the last delimiter */
 } delimiter;
 
 /* The next delimiter from at on, where a line begins. mark: "\r\n--" and the boundary. A line that

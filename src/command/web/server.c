@@ -68,7 +68,8 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 #define POOL       ((size_t)64 << 10)
 #define HEADER_MAX ((size_t)16 << 10)
 #define TARGET_MAX 4096
-/* The library's own limit is above ours by so many, so that there is one to make room for. */
+/* libmicrohttpd's limit is higher by this number, so that it accepts a new connection, which then
+ * replaces an old one. */
 #define SPARE 16
 
 /* At a stop, requests that the system has already received are read for at most so many seconds. */
@@ -372,8 +373,7 @@ static void judge_framing(et_http_request *r, const headers *h, const char *vers
     r->closes = r->refused != 0;
 }
 
-/* The order of checks: whether the request is valid, who sends it, what it asks for, how long it
- * is. */
+/* Checks in this order: is the request valid, who sends it, which path, how long is the body. */
 static void judge(et_http_request *r, const char *method, const char *version)
 {
     const et_http_guard *guard = &r->http->options.guard;
@@ -608,7 +608,7 @@ static void on_completed(void *payload, struct MHD_Connection *from, void **out,
     make_room(http, NULL);
 }
 
-/* Of each request, before anything is made of its line. */
+/* Called for each request, before its first line is parsed. */
 static void *on_target(void *payload, const char *target, struct MHD_Connection *from)
 {
     connection *c = connection_of(from);

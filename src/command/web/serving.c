@@ -233,7 +233,7 @@ static int http_status(int status)
     }
 }
 
-/* Answers and frees a job, or says what came of it. */
+/* Answers and frees a job, or reports its failure. */
 static void reply(et_http_request *to, et_job *job)
 {
     et_service_request *r = &job->request;
@@ -312,7 +312,7 @@ static bool read_job(void *payload, et_job *job)
 
 /* ---- requests ---- */
 
-/* Takes what a job needs of its request. 0, or the status of HTTP. */
+/* Copies the parts of the request that the job needs. Returns 0, or the HTTP status. */
 static int take_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
 {
     et_service_request *r = &job->request;
@@ -585,7 +585,7 @@ int et_serving_run(et_serving *s, const volatile sig_atomic_t *stop)
     while (!et_flag_is_set(stop))
         turn(s);
     et_http_drain(s->http);
-    /* What arrived before is accepted. */
+    /* Accepts requests that arrived before. */
     turn(s);
     s->stopping = true;
     const double until = et_clock_monotonic() + s->options.batcher.patience + LEAVING;

@@ -221,8 +221,8 @@ static int print_task(const et_task_kind *kind, const void *options, et_arena *a
     return values && !out->failed ? ET_OK : et_alloc_failed(error, 0, "settings");
 }
 
-/* Which of the kind's experiments the task's settings are like: its name is what people read. One
- * whose own settings are wrong is none. */
+/* Finds the kind's experiment that the task's settings resemble, for its name in messages. An
+ * experiment with wrong settings is ignored. */
 static int choose_experiment(const et_multitask_settings *settings, int i, et_arena *arena,
                              const char **name, et_error *error)
 {
@@ -270,7 +270,7 @@ static int write_member(const et_multitask_settings *settings, int i, const char
 
 static const et_task_class class = { .name = "multitask", .open_multitask = open_multitask };
 
-/* The folder is made with the first file of the run, by who may write there. */
+/* The folder is made with the first file of the run, by the rank that writes. */
 static int open_part(several *s, int i, et_error *error)
 {
     const et_multitask_routine *routine = et_multitask_routine_at(s->settings, i);
@@ -454,7 +454,8 @@ static const et_run_file *file_of_kinds(const et_multitask_kind *kind, int numbe
     return NULL;
 }
 
-/* In the folder of every task that there may be those of every kind and member.yaml; the folder. */
+/* Files of a run: in the folder of each possible task the files of every kind and member.yaml; then
+ * the folder. */
 static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE_NAME])
 {
     const et_multitask_kind *kind = (const et_multitask_kind *)(const void *)self;

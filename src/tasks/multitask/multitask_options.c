@@ -149,7 +149,7 @@ const et_fields *et_multitask_make_fields(et_multitask_kind *kind)
     return make_table(&kind->arena, "task", fields);
 }
 
-/* ---- what is there ---- */
+/* ---- the tasks of the settings ---- */
 
 const et_multitask_routine *et_multitask_routine_at(const et_multitask_settings *settings, int i)
 {
@@ -174,7 +174,7 @@ void *et_multitask_options_of(const et_multitask_settings *settings, int i)
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 #define NAME_MAX_    64
 
-/* Names stand before those of parameters and of parts of a state. */
+/* Names are prefixes of names of parameters and of parts of a state. */
 static int check_name(const et_multitask_settings *settings, int i, et_error *error)
 {
     static const char *const taken[] = { "optimizer", "average", "export", NULL };
@@ -276,7 +276,7 @@ int et_multitask_check_metric(const void *options, const char *name, et_error *e
 
 #define SETTINGS "task." /* that a path of a kind's begins with */
 
-/* What a task's settings say of its batch; *path: which of them that is, below `task`. */
+/* The batch size in a task's settings; *path: path of this setting, below `task`. */
 static int read_batch(const et_multitask_settings *settings, int i, const char **path,
                       int64_t *batch, et_error *error)
 {
@@ -317,7 +317,7 @@ static int write_batch(const et_multitask_settings *settings, int i, const char 
     return status;
 }
 
-/* In proportion to what the settings said, however often another size is tried. */
+/* In proportion to the original settings, however often another size is tried. */
 int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_error *error)
 {
     const et_multitask_settings *settings = options, *other = like ? like : options;

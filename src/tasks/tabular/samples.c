@@ -99,7 +99,7 @@ static int ordered_fill(et_samples *samples, et_pick pick, et_batch *batch, et_e
     return status;
 }
 
-/* Of the pass that was read last. */
+/* Describes a sample of the pass that was read last. */
 static void ordered_describe(const et_samples *samples, uint32_t which, int kind, char *text,
                              size_t size)
 {

@@ -3,8 +3,8 @@
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_options.h"
 
-/* bfloat16 would cost more in figures than it wins in time where layers are this small, and batches
- * are made faster than a thread could hand them over. */
+/* For layers this small, bfloat16 would lose more accuracy than it saves time, and batches are made
+ * faster than a thread could pass them on. */
 #define RUNTIME "runtime: {mixed_precision_dtype: float32, prefetch: 0}"
 
 #define PASSES(epochs, patience)                                                                   \
@@ -25,7 +25,7 @@
     "ema: {enabled: true, average_decay: 0.999}}"
 
 /* RealMLP-TD's: no clip and no average, since rate, decay and dropout end at 0. The rate is between
- * those of the paper for classes (0.04) and for numbers (0.2); frequencies begin ten times as high
+ * the paper's rates for classes (0.04) and for numbers (0.2). Frequencies begin ten times as high
  * as in the paper, which is better on the held-out rows of Adult and of California housing. */
 #define REALMLP                                                                                    \
     "optimizer_config: {optimizer: {type: adamw, adamw: {weight_decay_rate: 0.02, beta_2: 0.95, "  \
@@ -43,9 +43,9 @@
     "exclude_from_orthogonalization: ['logits|text_'], orthogonalization_dtype: auto}}, "          \
     "learning_rate: {type: constant, constant: {learning_rate: 1}}}"
 
-/* A value with few rows tells little. On the held-out rows of tables with columns of many values
- * that do not matter, the loss of the MLP is some 1 % lower, on others about the same; RealMLP's is
- * not lower on Adult. */
+/* A value with few rows carries little information. On the held-out rows of tables that have
+ * irrelevant columns of many values, this makes the loss of the MLP some 1 % lower; on others the
+ * loss is about the same. RealMLP's loss is not lower on Adult. */
 #define SHRUNK "embedding_shrinkage: 5"
 
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"

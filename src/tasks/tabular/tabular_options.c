@@ -252,7 +252,7 @@ static const et_field data_fields[] = {
 };
 const et_fields et_tabular_data_fields = { "data", data_fields };
 
-/* Of numbers: the first is chosen by the column; the last, identity, is none of the others. */
+/* Transforms of numbers: the first is chosen by the column; the last is the identity. */
 enum { NUMERIC_IDENTITY = 6 };
 static const char *const numeric[] = {
     "auto", "clip", "standardize", "quantile", "scale", "robust", [NUMERIC_IDENTITY] = "identity",
@@ -528,7 +528,7 @@ static int check_paths(const char *name, const et_strings *paths, et_error *erro
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-/* Of item number `at` of a list. */
+/* Checks the name of item `at` of a list. */
 static int check_name(const char *list, size_t at, const char *name, et_error *error)
 {
     et_assert(list && name);
@@ -787,7 +787,7 @@ const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", 
 const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
                                                         "interval_width", NULL };
 
-/* Scores of classes and of numbers: only the data tell which of them there are. */
+/* Accepts scores of classes and of numbers, because only the data decide which exist. */
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error)
 {
     const et_tabular_options *o = settings;

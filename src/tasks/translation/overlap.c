@@ -20,10 +20,11 @@
 
 /* Pairs whose sides are compared, from the first one on. */
 #define COMPARED 100000
-/* Of them, equal ones that are named. Names, numbers and commands are often equal. */
+/* Share of equal pairs from which a warning is printed. Names, numbers and commands are often
+ * equal. */
 #define EQUAL_SHARE 0.2
 #define EQUAL_LEAST 5
-/* Of the tested pairs, training pairs that are named. */
+/* Share of training pairs among the tested pairs from which a warning is printed. */
 #define SEEN_SHARE 0.01
 /* Bytes of training files that an evaluation reads. */
 #define FILES_MOST ((int64_t)256 << 20)

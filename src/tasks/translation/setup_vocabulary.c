@@ -181,8 +181,8 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 
-/* Where a lexicon lies that belongs to a given vocabulary: the folder of another program, or the
- * run or export that the vocabulary is a part of. *out is owned; NULL: nowhere. */
+/* Finds the place of the lexicon of a given vocabulary: the folder of another program, or the run
+ * or export with the vocabulary. *out is owned; NULL: no place. */
 static int find_origin(char **out, const char *given, const char *file, et_error *error)
 {
     const bool whole = given && (et_import_is_folder(given) || et_safetensors_is_name(given));
@@ -191,7 +191,7 @@ static int find_origin(char **out, const char *given, const char *file, et_error
     return *out || (!whole && !part) ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 
-/* *bytes: et_free; NULL: there is none. */
+/* *bytes: free with et_free; NULL: no lexicon. */
 static int read_lexicon(const opening *o, const char *origin, char **bytes, size_t *length,
                         et_error *error)
 {

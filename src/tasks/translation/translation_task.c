@@ -261,7 +261,7 @@ static int training_batches(const et_translation_task *task, const et_translatio
 }
 
 /* Each decorator adopts the inner source. The trace is inside the prefetch, on that thread's own
- * track, so that a trace shows when batches are made and not when they are taken. */
+ * track, so that it shows when batches are made, not when they are taken. */
 static int open_batches(const et_translation_task *task, const et_translation_input *input,
                         const et_translation_data *data, const et_input_context *part,
                         et_source **out, et_error *error)
@@ -284,7 +284,7 @@ static int open_batches(const et_translation_task *task, const et_translation_in
 }
 
 /* Reads the raw target lines as references, one for each pair: validation keeps all pairs, in the
- * corpus's order. Scores compare with the file's lines, not with what the vocabulary decodes. */
+ * corpus's order. Scores use the file's lines, not decoded tokens. */
 static int read_references(et_scored *scored, const et_corpus_paths *paths, et_error *error)
 {
     et_assert(!scored->references);
@@ -314,7 +314,7 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
     return status;
 }
 
-/* As many pairs as a batch has numbers for, in all data of the task. */
+/* Checks that a batch has numbers for the pairs in all data of the task. */
 static int open_scored(et_translation_task *task, et_scored *scored, const et_corpus_paths *paths,
                        et_error *error)
 {
@@ -594,9 +594,9 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
     if (model.output_bias)
         et_nodes_put(outputs, "bias", et_transformer_output_bias(scope, &model));
     if (et_task_defines_metrics(&task->task, scope)) {
-        /* Names what a program's metrics compare with labels: "outputs", the likeliest token after
-         * each token of the targets, and "decoded", h. Only for a task whose build_metrics defines
-         * some, because the product with the table is as large as that of the loss. */
+        /* Names outputs for a program's metrics: "outputs", the likeliest token after each token of
+         * the targets, and "decoded", h. Only if the task's build_metrics defines metrics, because
+         * the product with the table is as large as the loss's product. */
         et_node *h = et_nodes_get(outputs, "decoded"), *table = et_nodes_get(outputs, "table");
         et_node *bias = et_nodes_get(outputs, "bias"), *token;
         et_output(scope, "decoded", h);
@@ -737,7 +737,7 @@ static const et_task_class translation_class = {
 
 /* The task owns everything it opens but sources, which its trainer closes before. */
 
-/* Of a new run: one that resumes has these warnings in its log. */
+/* Only for a new run: a resumed run has these warnings in its log. */
 static int tell_overlap(et_translation_task *task, et_error *error)
 {
     const et_task_context *context = &task->context;

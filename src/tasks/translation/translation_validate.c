@@ -10,8 +10,8 @@
  * reduce searches all sentences at once, which keeps all threads and ranks busy. A translation does
  * not depend on the other sentences.
  *
- * The state says which pairs are scored: all, or those of a validation of some batches, each once
- * and in the order of the text.
+ * The state lists the scored pairs: all pairs, or the pairs of a validation of some batches, each
+ * once and in the order of the text.
  *
  * Ranks divide the search; afterwards each has all translations and the same scores. If asked to
  * stop, the result is ET_EINTERRUPTED and nothing is written; the resumed run repeats all of it. */
@@ -565,7 +565,7 @@ static const et_scored *text_of(const all_translated *all)
     return all->count ? all->pairs[0].scored : NULL;
 }
 
-/* That a validation has only so many pairs of a text: once, not at each. */
+/* Reports the number of pairs in a validation, once and not at each validation. */
 static void tell_share(et_translation_task *task, const et_scored *scored, int64_t count)
 {
     for (int n = 0; n < task->validation.count; n++) {
@@ -585,7 +585,7 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
     int status = read_state(state, all, arena, error);
     if (status)
         return status;
-    /* Of a pair that the state has several times the last counts. */
+    /* If the state has a pair several times, the last one counts. */
     int64_t count = 0;
     qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
     for (int64_t i = 0; i < all->count; i++)

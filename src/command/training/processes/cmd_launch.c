@@ -62,8 +62,8 @@ typedef struct attempt {
     const launch *l;
     pid_t pid[ET_RANKS_MAX]; /* 0: has ended */
     int alive;
-    int code, rank; /* of the one that failed by itself, or else the first; 0: none did */
-    bool killing;   /* who is left, by signal */
+    int code, rank; /* of the rank that failed by itself, else of the first to fail; 0: none */
+    bool killing;   /* the remaining ranks get a signal */
     double kill_at; /* monotonic time; 0: nobody has failed */
     bool asked;     /* to stop, by a signal */
 } attempt;

@@ -41,8 +41,9 @@ typedef struct cluster {
     sigset_t before;
 } cluster;
 
-/* A socket of the loopback at a port that is free. Where programs take their ports themselves it
- * does not listen: it keeps others from the port, and with SO_REUSEADDR them not. */
+/* A socket of the loopback at a port that is free. If programs bind their ports themselves, the
+ * socket does not listen: it reserves the port, and with SO_REUSEADDR the programs can still bind
+ * it. */
 static int listen_somewhere(int *fd, int *port, bool keeps, et_error *error)
 {
     int on = 1;
@@ -77,7 +78,7 @@ static int config_of(et_job_config **out, const cluster *c, const process *p, et
     return status;
 }
 
-/* In the new process: what it is, until it ends. Workers share the processors. */
+/* Runs in the new process, as its role, until it ends. Workers share the processors. */
 static int be(const cluster *c, const process *p, et_error *error)
 {
     et_roles roles = { .keys = c->keys[p->role] };
@@ -238,7 +239,8 @@ static int prepare(cluster *c, et_error *error)
     return status;
 }
 
-/* What a process ended with, as a status: its code is the exit code again, and it has said why. */
+/* The status for a process's exit code, which becomes this command's exit code; the process has
+ * printed the reason. */
 static int status_of(int code, et_error *error)
 {
     static const int statuses[] = { [0] = ET_OK,      [1] = ET_EFAIL,  [2] = ET_EUSAGE,

@@ -81,7 +81,7 @@ const et_usage et_usage_compare_translation = {
 
 /* ---- outputs ---- */
 
-/* A line and what it scores in both outputs. */
+/* A line and its scores in both outputs. */
 typedef struct sentence {
     size_t line; /* from 0 */
     double score[SIDES];

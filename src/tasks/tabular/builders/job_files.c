@@ -6,8 +6,8 @@
  *       learning_rate: 0.01
  *       hidden_layers: [20, 10]
  *
- * These arguments are those of the builder's class. Arguments that all programs have describe how a
- * job runs; a trained model does not depend on them. */
+ * builder.yaml has only arguments of the builder's class. Arguments that all programs have describe
+ * how a job runs; a trained model does not depend on them. */
 #include "tasks/tabular/builders/builders.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 /* Files of a job: the texts of its model, then job.yaml. */
 enum { JOB_FILES = ET_TABLE_MODEL_FILES + 1 };
 
-/* Those that a directory can name without a program. */
+/* Builders that builder.yaml can name without a program. */
 static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
 
 /* ---- identity ---- */

@@ -245,7 +245,7 @@ const et_model_builder_class et_feed_forward_builder = { .name = "feed_forward",
 
 #define CLASSES_MAX 16 /* of a class and its bases; more mean a circle */
 
-/* Where a builder that is asked for more than it may hold is refused. */
+/* Methods that a class inherits from its bases. */
 #define METHODS(X)                                                                                 \
     X(build_graph_interfaces)                                                                      \
     X(build_training_graph)                                                                        \
@@ -446,7 +446,7 @@ static int build_prediction_graph(et_model_builder *self, et_table_set *dataset,
     return build_graph(self, dataset, ET_PHASE_PREDICTION, out, error);
 }
 
-/* Which device each parameter is on, for people: the setter tells it. */
+/* Places parameters on devices; the setter prints the result. */
 static int choose_servers(et_model_builder *self, const et_job_config *config, et_error *error)
 {
     et_device_setter *setter;
@@ -561,7 +561,7 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
         return status;
     }
     builder->internals = internals;
-    /* A base before what is based on it. */
+    /* A base class before its derived classes. */
     const et_model_builder_class *of[CLASSES_MAX];
     int count = 0;
     for (const et_model_builder_class *k = kind; k && count < CLASSES_MAX; k = base_of(k))

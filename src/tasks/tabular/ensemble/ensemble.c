@@ -1,10 +1,11 @@
 /* The series of tables (series.h): folds of one experiment, or all candidates of tabular/auto.
  *
- * A candidate predicts each validated row by the model that did not learn it. Its loss is the
- * weighted mean of -ln p of the label, of several targets over them, of the squared error, or of
- * the pinball loss of quantiles. Weights begin with a greedy choice (et_greedy) of ROUNDS rounds.
+ * A candidate predicts each validated row by the model that was not trained on the row. Its loss is
+ * a weighted mean of -ln p of the label (for several targets the mean over these), of the squared
+ * error, or of the pinball loss of quantiles. Weights begin with a greedy choice (et_greedy) of
+ * ROUNDS rounds.
  *
- * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
+ * Invariants: (1) rows are rows of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
 #include "tasks/tabular/ensemble/ensemble.h"
 
@@ -133,8 +134,8 @@ static const struct {
       .private = "model: {tabm: {shared_batches: true}}, " },
 };
 
-/* Of candidates that are many networks: the duration of a row in the small batches of a small
- * table, as a multiple of that in others. */
+/* For candidates of many networks: the time per row in the small batches of a small table, divided
+ * by the time in normal batches. */
 #define SMALL_BATCHES 1.8
 /* Seconds per training that do not depend on the rows: start, graph and files. */
 #define START 0.2
@@ -225,7 +226,7 @@ static double start_of(const et_selection *s)
     return START * (s->folds > 1 ? s->folds : 1);
 }
 
-/* As many as fit into its share and after the candidates that were chosen before it. */
+/* Epochs that fit into the candidate's share and after the candidates chosen before it. */
 static int epochs_of(const et_selection *s, int which)
 {
     et_assert(which >= 0 && which < CANDIDATES);
@@ -722,7 +723,7 @@ static int list_members(et_selection *s, et_tabular_options *options, et_error *
     return ET_OK;
 }
 
-/* Of the mean, as the run's verdict. */
+/* Makes the run's verdict about the mean. */
 static int judge(et_selection *s, et_error *error)
 {
     et_tabular_verdict *v = &s->task->verdict;

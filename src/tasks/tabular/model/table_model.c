@@ -1,5 +1,5 @@
-/* The model object's kind for tables: the tabular task under the model's trainer. What it saves is
- * an export as `etude export` writes it: three texts, params.yaml, weights. */
+/* The model object's kind for tables: the tabular task under the model's trainer. It saves an
+ * export like `etude export`: three texts, params.yaml, weights. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +29,9 @@
 
 /* ---- tables ---- */
 
-/* A table: a task without a trainer. A task has its texts in its run's directory; here that is a
- * temporary one, which is gone as soon as the task is open, so that one code infers and reads them.
+/* A table: a task without a trainer. A task has its texts in its run's directory. Here this is a
+ * temporary directory, removed as soon as the task is open, so that the same code infers and reads
+ * the texts.
  */
 
 struct et_table {
@@ -166,8 +167,8 @@ static int read_texts(et_table *t, const char *directory, et_error *error)
     return status;
 }
 
-/* A task on the rows of the table, whose texts become the table's if it has none. While this works
- * the texts are in a temporary directory, whose name lives in arena. */
+/* A task on the rows of the table. Its texts become the table's if the table has none. While this
+ * works the texts are in a temporary directory, whose name lives in arena. */
 static int table_task(et_task **out, et_table *t, const et_experiment *e, et_device *device,
                       et_params *params, et_arena *arena, et_error *error)
 {
@@ -482,9 +483,8 @@ int et_model_open_saved(et_model **out, const char *path, et_error *error)
     return status;
 }
 
-/* Predictions of rows: what `etude predict` does, on one thread and into a program's file. A model
- * that was trained here predicts with the parameters that it would save, so it gives the same lines
- * as its saved file. */
+/* Predictions of rows as by `etude predict`, on one thread and into a program's file. A model
+ * predicts with the parameters that it would save, so it gives the same lines as its saved file. */
 
 #define EXPORT "export.safetensors"
 

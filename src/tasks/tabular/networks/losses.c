@@ -14,16 +14,15 @@
  *             a normal distribution. The loss is the mean over levels of max(p e, (p - 1) e) with
  *             e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978)
  *
- * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
- * measured, is that of this mean: of values in the encoder's unit.
+ * The output of an ensemble is the weighted mean of its models' outputs. The loss of this mean, for
+ * values in the encoder's unit, is only measured.
  *
  * With weights w of rows the loss is sum w loss / sum w, of rows with a label; weights of classes
  * are factors of the loss only.
  *
- * Of a model with members the loss is the mean of the members' losses, and the output is the mean
- * of their outputs: of probabilities, or of values. Of a pack the loss of training is their sum, so
- * that no member's gradient depends on how many there are, and the output is the weighted mean of
- * its ensemble.
+ * For a model with members, loss and output are the means of the members' losses and outputs
+ * (probabilities or values). The training loss of a pack is the sum, so that no member's gradient
+ * depends on the number of members; its output is the weighted mean of its ensemble.
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
  * first step (et_tabular_init_from_rows), so a checkpoint contains them. */
@@ -53,7 +52,7 @@ static et_node *dense(et_scope *scope, et_node *x, int64_t units)
 }
 
 /* The outputs of all members side by side, float32 [rows, members * outputs], below a scope of the
- * model's. which: [members] of the pack that the graph has; NULL: all. */
+ * model. which: [members] of the pack, true if the graph has the member; NULL: all. */
 static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *model,
                       const et_encoder *encoder, int64_t outputs, const bool *which)
 {
@@ -145,7 +144,7 @@ static et_node *vector(et_scope *scope, const char *name, int64_t size)
                        (et_init){ ET_INIT_ONES, 0 });
 }
 
-/* Of two classes only the logit of the second. */
+/* Whether two classes have only one logit, of the second class. */
 static bool binary(const et_tabular_target *target)
 {
     return target->logits < target->width;
@@ -280,7 +279,7 @@ void et_tabular_name_output(et_scope *scope, const et_tabular_target *target, et
     et_output(scope, target->kind->output, predicted_by(scope, target, z));
 }
 
-/* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
+/* The predictions of a model: probabilities of classes, or values. *z: its output for the loss. */
 static et_node *predict(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
                         const et_tabular_target *target, et_node **z)
 {
@@ -425,8 +424,8 @@ static et_node *loss_of(const et_tabular_options *options, const et_tabular_targ
                : et_squared_error(z, t);
 }
 
-/* t: [rows, logits]. Members with the same loss are one pass over z; of a pack each has its own, so
- * that its numbers do not depend on the others. */
+/* t: [rows, logits]. Members with the same loss share a pass over z. Members of a pack have a pass
+ * each, so that no member's numbers depend on the others. */
 static et_node *rows_of(et_scope *scope, const et_tabular_options *options,
                         const et_tabular_target *target, et_node *z, et_node *t)
 {

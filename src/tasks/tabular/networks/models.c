@@ -19,7 +19,7 @@ static et_node *dense(et_scope *scope, et_node *x, int64_t units)
     return et_dense_with(scope, x, units, &options);
 }
 
-/* Of batch norm, as PyTorch's; of layer norm. */
+/* Batch norm as in PyTorch; LAYER_EPSILON is for layer norm. */
 #define MOMENTUM      0.9f
 #define EPSILON       1e-5f
 #define LAYER_EPSILON 1e-5f
@@ -40,8 +40,8 @@ static et_node *normalise(et_scope *scope, et_node *x, int norm)
  *   y_i = s_i (W (r_i x_i)) + b_i
  *
  * and its own matrix of logits. With `mini`, a member has only its own first r_i and logits. The
- * first r_i is standard normal, one number for all that a column became, the others and s_i are
- * ones: members differ from the first layer on.
+ * first r_i is standard normal, with one number for all inputs of a column; all other r_i and s_i
+ * are ones. So members differ from the first layer on.
  *
  * The same memory is read in two shapes: [rows, k width], members side by side, for scales, biases
  * and logits; [rows k, width], members as rows, for products.

@@ -182,7 +182,7 @@ static bool counts(const following *f, int64_t row)
     return r->weight[row] > 0 && (!r->class || r->class[row] >= 0) && row % PARTS != f->apart;
 }
 
-/* Of a row, [width]. best: at its best. */
+/* A member's prediction of a row, [width]. best: with its best weights. */
 static const float *predicted(const following *f, int64_t row, int64_t member, bool best)
 {
     const et_pack_rows *r = f->rows;
@@ -259,7 +259,7 @@ static void keep_all(const following *f)
     et_params_changed(f->params, true);
 }
 
-/* Of the rows that did not choose, or of all. share: [members]. */
+/* Sets the mean prediction of the rows that did not choose, or of all rows. share: [members]. */
 static void put_mean(const following *f, const float *share)
 {
     const et_pack_rows *r = f->rows;
@@ -276,7 +276,7 @@ static void put_mean(const following *f, const float *share)
     }
 }
 
-/* Of the candidates, by the rows that count. */
+/* Chooses shares of the candidates by the rows that count. */
 static int choose_share(following *f, et_error *error)
 {
     const et_pack_choice choice = { f->prediction, f->target, f->items };

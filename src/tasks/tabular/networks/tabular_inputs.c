@@ -38,7 +38,7 @@
 #define SCOPE  "text"
 #define WEIGHT "weight"
 
-/* Of the sum of squares, for texts without a word. */
+/* Added to the sum of squares, for texts without words. */
 #define EPSILON 1e-6f
 
 /* The weight of the prior of a word, in rows; and the factor of a text, which makes its vectors
@@ -222,8 +222,8 @@ static int64_t count_columns(const et_encoder *encoder, et_encoded_kind kind,
     return count;
 }
 
-/* What a model reads: how many columns of each kind, and the ids of each column. false: no memory,
- * and no columns of ids. */
+/* The inputs of a model: numbers of columns of each kind, and the ids of each column. false: no
+ * memory, and no columns of ids. */
 static bool open_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
                          const et_strings *ignored)
 {

@@ -93,7 +93,7 @@ static int grow(et_explain *e, et_error *error)
     return ET_OK;
 }
 
-/* Items of all fields for one row, of which those of target and weight are read. */
+/* Items of all fields for one row; only target and weight are read. */
 typedef struct items {
     void **to; /* [fields of the encoder] */
     int target, written, weight;
@@ -243,7 +243,7 @@ static int open_rows(et_explain *e, et_error *error)
 
 /* ---- predictions ---- */
 
-/* The rows, but for the cells of one field: those of other rows, or one value in all. */
+/* The rows with changed cells of one field: cells of other rows, or the same value in all rows. */
 typedef struct change {
     int field;             /* -1: none */
     const uint32_t *order; /* [rows]: the row that a row gets them from; NULL: value */
@@ -368,7 +368,8 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
 static int find_metric(et_explain *e, et_error *error)
 {
     const et_target_kind *kind = kind_of(e);
-    /* Of quantiles only scores that say how good they are: a coverage may be too large. */
+    /* For quantiles, only scores that are better the higher (or lower) they are: a coverage may be
+     * too large. */
     const char *const *const best[] = { kind->shown, NULL };
     const char *const *const *names = kind == &et_target_quantiles ? best : kind->scores;
     const char *asked = e->options.metric;
@@ -521,8 +522,7 @@ static int64_t join_levels(level *levels, int64_t count)
 }
 
 /* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last one
- * that fits, it takes those that fit at equal distances in the list, so dates cover the whole
- * time. */
+ * that fits, levels at equal distances in the list are kept, so dates cover the whole time. */
 static int64_t take_frequent(level *levels, int64_t count, int64_t most)
 {
     int64_t first = most - 1, end = most;
@@ -544,7 +544,7 @@ static int64_t choose_levels(level *levels, int64_t count, bool numbers, int mos
     for (int64_t i = 0; i < count; i++)
         different += !i || levels[i].number != levels[i - 1].number;
     if (numbers && different > most) {
-        /* Of sorted numbers: the values at `most` equal distances, each once. */
+        /* From sorted numbers: values at `most` equal distances, each once. */
         int64_t kept = 0;
         for (int i = 0; i < most; i++) {
             const level one = levels[i * (count - 1) / (most - 1)];

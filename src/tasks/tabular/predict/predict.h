@@ -53,7 +53,7 @@ typedef struct et_table_model {
     /* of a run of the command */
     et_experiment experiment; /* kind NULL: a builder's */
     et_tabular_target target;
-    et_strings levels; /* names of quantiles, "0.1"; none: it predicts no quantiles; in arena */
+    et_strings levels; /* names of quantiles, "0.1"; none: no quantiles; in arena */
     bool *chosen;      /* [members] of a pack that are in its ensemble; in arena. NULL: no pack */
     const char **missing; /* ended by NULL; owned. NULL: the usual */
     et_csv_options csv;   /* reads rows as in training: missing, comment, and a delimiter that
@@ -82,8 +82,8 @@ struct et_predictor {
     const float *values[ET_NODES_MAX]; /* of output i [batch_size, width]; of the last run */
     int outputs;
     const et_encoded_field *field; /* the target; NULL: none */
-    const et_target_kind *kind;    /* of the target; NULL: no output is of it */
-    int target;                    /* the output of the target, of this kind; -1: none */
+    const et_target_kind *kind;    /* of the target; NULL: the target has no output */
+    int target;                    /* index of the target's output; -1: none */
     int classes;                   /* 0: the target is of another kind */
     const char *const *labels;     /* [classes]; the encoder's */
     et_table_facts facts;
@@ -104,18 +104,18 @@ int et_predictors_open(et_predictors *predictors, const char *model_dir,
                        const et_predictor_options *options, int threads, et_error *error);
 void et_predictors_close(et_predictors *predictors);
 
-/* Rows go in one by one, up to batch_size, at place at; cells as et_encoder_row has them. Then all
- * are computed, and outputs read until the next run. */
+/* Puts a row at place `at`, below batch_size; cells as for et_encoder_row. Run computes all rows;
+ * outputs are valid until the next run. */
 int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, const char *where,
                      et_error *error);
 int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
 /* The unit of number i of an output; NULL: it is as the graph has it. */
 const et_target_unit *et_predictor_unit(const et_predictor *predictor, int output, int64_t i);
-/* The same, number i of them, in the unit of the target as the file has it. */
+/* The same for value i, in the unit of the target in the file. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
-/* Checks the outputs of row `at` of the last run. ET_EDATA: they are not finite, because inputs far
- * from those of training overflow inside the model. where: NULL, or a prefix. */
+/* Checks the outputs of row `at` of the last run. ET_EDATA: an output is not finite, because inputs
+ * far from the training data overflow inside the model. where: NULL, or a prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
 /* The hint at a column of the model with nearly this name. read: only of those that it reads. */

@@ -26,8 +26,8 @@ enum { LABEL = -1, KEY = -2, NUMBER = -3, INTERVAL = -4, KEPT = -5 }; /* KEPT - 
 
 /* ---- numbers ---- */
 
-/* value 10^5 = product + rest, both exact; what is left above the whole number below decides: sums
- * of two doubles have the right sign. */
+/* value 10^5 = product + rest, exactly. The remainder above the next lower whole number decides:
+ * sums of two doubles have the right sign. */
 void et_prediction_number(et_strbuf *out, double value)
 {
     char text[32], *at = text + sizeof text;
@@ -254,7 +254,7 @@ static void print_leads(et_prediction_lines *lines, const et_predictor *p)
     }
 }
 
-/* Whether the key's column is one of those that are kept. */
+/* Whether the key's column is kept. */
 static bool is_kept(const et_prediction_lines *lines, const et_predictor *p, int field)
 {
     const char *name = et_schema_at(et_encoder_schema(p->model->encoder), field)->name;
@@ -297,7 +297,7 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
             lines->column[lines->columns++] =
                 (et_prediction_column){ .name = form->keep.items[i], .output = KEPT - i };
         add_outputs(lines, p);
-        /* A kept column that is called as something else of the line has another name there. */
+        /* A kept column with the same name as another value of the line is renamed. */
         for (int i = 0; i < lines->kept; i++) {
             et_prediction_column *column = &lines->column[i];
             const char *name = has_column(lines, column->name)
@@ -369,7 +369,7 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
     et_strbuf_append_char(out, '\n');
 }
 
-/* Number i of an output. Of scores, which are shares of 1, five decimals are enough. */
+/* Number i of an output. Scores are fractions of 1, so five decimals are enough. */
 static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
                          int64_t at, int64_t i, et_strbuf *out)
 {

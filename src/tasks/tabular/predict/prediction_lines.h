@@ -174,8 +174,8 @@ typedef struct et_row_filter {
     bool *found;              /* [keep]: a row has the column */
 } et_row_filter;
 
-/* Ends at the first bad row, after the lines before it; of a lenient reader it warns and leaves the
- * row out. Release after a failure, too. */
+/* Ends at the first bad row, after writing the lines before it. With a lenient reader it warns and
+ * leaves the row out. Release after a failure, too. */
 int et_row_filter_run(et_row_filter *filter, et_error *error);
 /* After a run: values that the model has never seen, and columns to keep that no row has. */
 void et_row_filter_warn(const et_row_filter *filter);

@@ -15,14 +15,15 @@
 
 #define STANDARD_INPUT "standard input"
 
-/* Bytes of a block at first; it ends before it would need more, but for a row that is longer. */
+/* Bytes of a block's texts. A block ends before it would need more; a row with longer texts gets
+ * its own memory. */
 #define BLOCK_BYTES ((size_t)1 << 18)
 
 struct et_row_reader {
     et_rows *rows;
     int cells; /* of a row */
     const char *name;
-    size_t keep;  /* the same of columns that are kept */
+    size_t keep;  /* number of columns that are kept */
     int64_t most; /* rows of a block */
     bool lenient;
     et_row held;
@@ -61,8 +62,7 @@ void et_row_block_release(et_row_block *block)
     *block = (et_row_block){ .count = 0 };
 }
 
-/* Room for bytes: in the block, or of its own where a row is longer than a block. NULL: no memory.
- */
+/* Bytes of the row's texts. */
 static size_t bytes_of(const et_row *row, const et_row_reader *r)
 {
     size_t bytes = row->json.length;
@@ -84,7 +84,7 @@ static char *add_cell(et_cell *to, const et_cell *cell, char *bytes)
     return bytes + cell->length;
 }
 
-/* Copies the texts of a row: to the block, or to its arena where a row is longer than a block. */
+/* Copies the texts of a row to the block, or to its arena if they do not fit. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
 {
     et_assert(block->count < r->most);
@@ -199,7 +199,7 @@ int et_row_reader_next(et_row_reader *r, et_row_block *block, et_error *error)
     block->used = 0;
     while (!status && block->count < r->most && !(block->count && waits_for_input(r))) {
         et_error reason = ET_ERROR_INIT;
-        /* The row that did not fit in the block before, or the next one. */
+        /* The row that did not fit in the previous block, or the next row. */
         const bool held = r->holds;
         r->holds = false;
         status = held ? ET_OK : et_rows_next(r->rows, &r->held, &reason);
@@ -229,11 +229,11 @@ typedef struct work {
     et_row_block rows;
     et_strbuf lines;
     et_unknown_values unseen; /* of its rows */
-    int status;               /* of a row that ended it, after the lines before */
+    int status;               /* of the row that ended it; lines has the rows before */
     et_error error;
 } work;
 
-/* A predictor, and with several the thread that uses it. */
+/* A predictor, and its thread if there are several. */
 typedef struct worker {
     const struct pool *all;
     et_predictor *predictor;
@@ -358,7 +358,7 @@ static void close_pool(pool *all)
     if (all->ready) {
         et_queue_stop(all->ready);
         for (void *w; !et_queue_take(all->ready, &w, NULL) && w;)
-            continue; /* what no thread has begun is left */
+            continue; /* drops blocks that no thread has begun */
     }
     for (int i = 0; i < all->threads; i++)
         et_thread_join(all->workers[i].thread);

@@ -18,7 +18,7 @@
 #include "tasks/tabular/table_files.h"
 #include "train/checkpoint/identity.h"
 
-/* Of integers, whose labels are kept one by one. */
+/* Most classes of integers, because every label is kept. */
 #define CLASSES_MAX 1000
 
 static const struct {
@@ -38,7 +38,7 @@ static const char *given(const et_tabular_options *options, int which)
 
 /* ---- how tables are read ---- */
 
-/* Of a setting that was checked. */
+/* The character of a checked setting. */
 static char character(const char *text)
 {
     char c = 0;
@@ -276,10 +276,10 @@ static int check_types(const et_tabular_task *task, et_error *error)
 
 #define REPORTED_MAX 8
 
-/* Columns of which a model learns little in their present use: texts that look like numbers,
- * dates or durations, numbers that look like codes, labels that look like one, columns that give
- * the target away or occur twice, dates whose order or century no row tells. For columns with given
- * types, only the first seven kinds. */
+/* Reports columns from which a model learns little in their present use: texts that look like
+ * numbers, dates or durations; numbers that look like codes; labels that look the same; columns
+ * that reveal the target or occur twice; dates whose order or century no row shows. For columns
+ * with given types, only the first seven kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
@@ -422,7 +422,7 @@ static int make(et_tabular_task *task, et_error *error)
     return status;
 }
 
-/* Finds the run's own files, and makes those that are missing: named ones, or inferred ones. */
+/* Finds the run's own files, and makes missing ones from named files or by inference. */
 static int find(et_tabular_task *task, et_error *error)
 {
     bool missing = false;

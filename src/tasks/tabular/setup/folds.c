@@ -1,4 +1,4 @@
-/* Which rows are validated, and the groups and times that decide it, see setup_private.h. */
+/* Chooses the validated rows, by groups or times if given; see setup_private.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +52,9 @@ static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
     return end - begin;
 }
 
-/* Holds out rows of a class, which begins with row `begin` of all: each row that is due by its
- * place, or in place of an earlier row that could not be held out (`due` of them). The last row of
- * a class is never held out. Returns how many rows are still due. */
+/* Holds out rows of a class, which begins with row `begin` of all: rows that are due by their
+ * place, and rows in place of `due` earlier ones that could not be held out. The last row of a
+ * class is never held out. Returns how many rows are still due. */
 static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int64_t size,
                              double share, int64_t due)
 {
@@ -247,8 +247,8 @@ static void put(unsigned char *part, const groups *g, const group *one, int64_t 
 
 /* Puts a group into the fold where it increases the sum over folds and classes of n^2 / N the
  * least: n rows of the class in the fold, N rows of the class in all. A row adds 2 n / N, and a
- * constant that is equal for all folds. Of equal folds, the one with the fewest rows. So the first
- * groups go to empty folds, and no fold is empty if there are as many groups. */
+ * constant that is equal for all folds. Among equal folds, the fold with the fewest rows wins. So
+ * the first groups go to empty folds, and no fold stays empty if there are enough groups. */
 static int64_t choose_fold(groups *g, const group *one)
 {
     int64_t best = 0, fewest = 0;

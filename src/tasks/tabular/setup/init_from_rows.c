@@ -21,7 +21,7 @@
 
 /* ---- classes ---- */
 
-/* Of the rows of a part of the data. */
+/* Counts over the rows of a part of the data. */
 typedef struct target_counts {
     const et_encoded_field *target;
     int field;      /* classes, labels, or the numbers as they are written, in a batch */
@@ -241,7 +241,8 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
 
 /* Finds parts of the data that cannot be learned or measured, before the first step: classes
  * without training rows, classes without validation rows, numbers or labels that are all equal,
- * words after the last one that a feature reads. And class weights, which spoil probabilities. */
+ * words after the last word that a feature reads. Also finds class weights, which distort
+ * probabilities. */
 
 /* Numbers or labels that differ from those of the first row. */
 static void count_others(void *payload, const et_batch *batch, int64_t first)
@@ -342,7 +343,7 @@ static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
     et_strbuf_release(&names);
 }
 
-/* With two classes, precision and recall are those of the positive class. */
+/* With two classes, precision and recall are for the positive class. */
 static const char *unmeasured(const target_counts *s, int missing)
 {
     et_assert(missing > 0);
@@ -381,7 +382,7 @@ static void warn_unmeasured(const et_tabular_task *task, const target_counts *s,
 
 /* ---- texts ---- */
 
-/* Of a field of texts. */
+/* Counts of a field of texts. */
 typedef struct text_counts {
     int field;                  /* of a batch */
     int64_t width, texts, full; /* ids of a text; texts; those whose ids are all used */
@@ -398,7 +399,7 @@ static void count_texts(void *payload, const et_batch *batch, int64_t first)
     }
 }
 
-/* Of training rows. */
+/* Warns of cut texts in training rows. */
 static int warn_cut(const et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;

@@ -118,8 +118,8 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
 
 /* ---- rows ---- */
 
-/* The rows of the same files in options.open, encoded alike; NULL: none. Whoever reads rows with
- * faults warns of them, so those are read again. */
+/* The rows of options.open if it has read the same files with the same encoding; NULL: none. Rows
+ * that gave a warning are read again, so that each training warns. */
 static et_samples *find_open(et_tabular_task *task, const et_strings *paths)
 {
     const et_tabular_task *open = task->options.open;
@@ -210,7 +210,8 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
 
 /* Most rows that are compared; of more rows, only those with some hashes. */
 #define ROWS_MOST 4000000
-/* Of the validated rows, copies that are named; times the copies by chance. */
+/* Least copies among the validated rows for a warning: number, share, and multiple of the copies by
+ * chance. */
 #define COPIES_LEAST 2
 #define SHARE_LEAST  0.01
 #define CHANCE       5
@@ -259,7 +260,7 @@ static void add_rows(void *payload, const et_batch *batch, int64_t first)
 
 ET_SORT_BY(by_key, keyed, ET_UP(inputs), a->target != b->target ? ET_UP(target) : ET_UP(part))
 
-/* Counts of validated rows, or of those of one part. */
+/* Counts of validated rows, or of the rows of one part. */
 typedef struct copies {
     int64_t rows, inputs, both; /* all; with the inputs of a learned row; with its target as well */
 } copies;

@@ -1,7 +1,7 @@
 /* The class of the task, working on batches of rows.
  *
  *   data     training: shuffled, without end, read ahead; validation: one pass, in order
- *   model    that of the settings over the encoder's columns
+ *   model    by the settings, over the encoder's columns
  *   losses   of classes or of values
  *   validate scores over all rows
  *
@@ -154,7 +154,7 @@ static double written_at(const batch_values *v, int64_t at)
     return v->written ? et_encoded_written(v->written, at) : (double)v->value[at];
 }
 
-/* Of the rows of a batch; NULL: all weigh 1. */
+/* Weights of the rows of a batch; NULL: all 1. */
 static const float *weights_of(const et_tabular_task *task, const et_batch *batch)
 {
     return task->target.weight ? batch->data[et_layout_find(batch->layout, task->target.weight)]
@@ -579,7 +579,7 @@ static int batches(et_tabular_task *task, bool training, int number, et_source *
     if (!training && number >= task->validations)
         return ET_OK;
     et_samples *rows = training ? task->training : task->validation[number];
-    /* Batches of all sets that are validated have the same layout: that of the largest one. */
+    /* All validation sets have batches of the same layout, that of the largest set. */
     int64_t count = training ? rows->count : 0;
     for (int i = 0; !training && i < task->validations; i++)
         count = task->validation[i]->count > count ? task->validation[i]->count : count;

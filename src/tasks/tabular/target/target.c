@@ -266,7 +266,7 @@ typedef struct ranked {
     double target, weight;
 } ranked;
 
-/* Of level number k: the pinball loss, and the share of targets that are not above. */
+/* Scores of level k: the pinball loss, and the share of targets that are not above. */
 static void score_level(const et_validation_rows *s, int64_t k, double level, double scores[2])
 {
     et_assert(k >= 0 && k < s->width && level > 0 && level < 1);
@@ -298,7 +298,7 @@ static void score_interval(const et_validation_rows *s, double scores[2])
     scores[1] /= all;
 }
 
-/* Of the median, if it is one of the levels. */
+/* Scores the median, if it is one of the levels. */
 static int score_median(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
                         et_error *error)
 {

@@ -54,7 +54,7 @@ struct et_model_trainer {
 
 /* Everything of one training, in order of opening. */
 typedef struct job {
-    et_task task;     /* the first member: what the task trainer sees */
+    et_task task;     /* first: the task for the task trainer */
     et_action action; /* tells of evaluations */
     const et_training_job *given;
     et_model_builder *builder;
@@ -75,8 +75,8 @@ typedef struct job {
     volatile sig_atomic_t save; /* asks the controller to save a transient checkpoint */
     double began, saved;        /* seconds of the clock */
     int64_t instances;          /* of this process's steps, */
-    double seconds;             /* and what those took */
-    int64_t computed;           /* of a worker: how many */
+    double seconds;             /* and their time */
+    int64_t computed;           /* of a worker: gradients computed */
     int64_t first;              /* the step that this process began at */
 } job;
 
@@ -249,7 +249,7 @@ static const et_task_class task_class = { .name = "builder",
 
 /* ---- opening ---- */
 
-/* Who may train, and where to. */
+/* Checks that this process may train, and its output. */
 static int check(job *j, et_error *error)
 {
     const et_job_task *task = et_job_config_task(j->config);
@@ -398,8 +398,8 @@ static int meet(job *j, et_error *error)
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
 
-/* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
- * output (--job-dir or --output), whose place may differ among hosts. */
+/* The identity of the job, and for a cluster the values that all tasks must share: flags, except
+ * the output (--job-dir or --output), whose path may differ among hosts. */
 static int identify(job *j, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -471,8 +471,8 @@ static int check_position(const char *output, et_error *error)
     return status;
 }
 
-/* The new one is whole before the old one goes; the name is missing for an instant at most, and a
- * job that was killed there makes it again. */
+/* The new model is complete before the old one is removed. Its name is missing only for an instant;
+ * if the job is killed then, the resumed job exports again. */
 static int put_in_place(const char *made, const char *position, const char *old, et_error *error)
 {
     int status = clear_folder(old, true, error);
@@ -571,8 +571,8 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
     if (j.given->inputs)
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
-    /* Which checkpoint becomes the model. Without evaluations a best checkpoint is of an earlier
-     * session, which had some. */
+    /* The checkpoint that becomes the model. Without evaluations, a best checkpoint is from an
+     * earlier session with evaluations. */
     const char *checkpoint = j.graphs.evaluation ? NULL : "newest";
     et_cluster_trainer_close(j.master);
     et_task_trainer_close(j.trainer);

@@ -125,7 +125,7 @@ static int make_room(et_aligner *a, et_error *error)
     return status;
 }
 
-/* before: a token in front of them; negative: none. */
+/* before: a token in front of ids; negative: none. */
 static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, int64_t count)
 {
     const int64_t shift = before >= 0, rows = count + shift;

@@ -104,8 +104,8 @@ static int wanted(const et_beam *beam)
     return beam->options.results ? beam->options.results : 1;
 }
 
-/* Best first; ties by hypothesis, then by order among its tokens. A number that equals one in the
- * list goes after it, so the earlier one stays first. Items past `most` fall out at the end. */
+/* Best first; ties by hypothesis, then by order among its tokens. An item equal to an earlier one
+ * goes after it. Items beyond `most` are dropped. */
 static void insert(candidate *list, int *count, int most, candidate item)
 {
     int at = *count;
@@ -121,8 +121,8 @@ static void insert(candidate *list, int *count, int most, candidate item)
 }
 
 /* Finds the best 2 size of all continuations. If only EOS ends a hypothesis, at most `size` of them
- * end, so `size` others remain to live on. At length 0 there is one hypothesis: equal copies of it
- * would fill the beam with the same sentence. */
+ * end, so `size` others remain to live on. At length 0 only one hypothesis counts, because equal
+ * copies would fill the beam with the same sentence. */
 static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *token,
                            candidate *list)
 {
@@ -141,8 +141,8 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
 }
 
 /* Adds a hypothesis to the finished pool, if it is among the best `size`. EOS counts in its length.
- * Worse ones move down by one, the last falls out of a full pool; a score equal to an existing one
- * goes after it. */
+ * Worse hypotheses move down by one, and the last leaves a full pool. Among equal scores, the
+ * earlier one stays first. */
 static void finish(et_beam *beam, const candidate *item)
 {
     int size = beam->options.size, length = beam->length + 1;
@@ -179,10 +179,10 @@ static void live_on(et_beam *beam, const candidate *item, int i)
     ids[beam->length] = item->token;
 }
 
-/* Whether no hypothesis alive can still beat the worst finished one. log p only falls as tokens
- * are added, and the divisor is largest at max_length; as log p is negative, alive[0] /
- * norm(max_length) is the best that any of them could get. Example: alive[0] = -6 and a norm of
- * 2 reach -3 at most, so a worst finished score of -2.9 ends the search. */
+/* Whether no living hypothesis can still beat the worst finished one. log p falls with each token,
+ * and the divisor is largest at max_length. log p is negative, so alive[0] / norm(max_length)
+ * bounds all reachable scores. Example: alive[0] = -6 and a norm of 2 reach -3 at most, so a worst
+ * finished score of -2.9 ends the search. */
 static bool is_settled(const et_beam *beam)
 {
     if (beam->alive[0] <= NEVER)
@@ -199,8 +199,9 @@ static bool is_settled(const et_beam *beam)
     return beam->finished[beam->finished_count - 1] > reach;
 }
 
-/* Whether candidate number c is finished. By length, those after the best `width` are there only so
- * that enough live on, and at the greatest length all others are finished as they are. */
+/* Whether candidate number c is finished. With by_length, candidates after the best `width` only
+ * fill the living hypotheses. At the greatest length all other candidates are finished
+ * unchanged. */
 static bool finishes(const et_beam *beam, const candidate *item, int c)
 {
     const bool ends = is_end(beam, item->token);
@@ -209,8 +210,8 @@ static bool finishes(const et_beam *beam, const candidate *item, int c)
     return c < beam->width && (ends || beam->length + 1 >= beam->max_length);
 }
 
-/* Candidates come best first, so both lists are sorted. Those after the `size` living ones may
- * still finish: all 2 size are checked. */
+/* Candidates come best first, so both lists are sorted. Candidates after the `size` living ones may
+ * still finish, so all 2 size are checked. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next)
 {
@@ -293,7 +294,7 @@ int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next)
                            alive_ids(beam, beam->side, hypothesis), beam->length, next);
 }
 
-/* With force_end, the last token of the greatest length is EOS in place of what is proposed. */
+/* With force_end, EOS replaces the proposed token at the greatest length. */
 void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token)
 {
     et_assert(hypothesis >= 0 && hypothesis < beam->living && token >= 0);
@@ -328,8 +329,9 @@ static int by_bank(const void *left, const void *right)
     return one->token < other->token ? -1 : one->token > other->token;
 }
 
-/* Those that end leave the list; the best of those with all phrases are finished. If the greatest
- * length leaves nothing else, the one with most of them is finished. Returns how many stay. */
+/* Candidates that end leave the list; the best of them with all phrases are finished. If nothing
+ * else is left at the greatest length, the candidate with most phrases is finished. Returns the
+ * number of remaining candidates. */
 static int finish_offers(et_beam *beam)
 {
     int kept = 0, all = 0;
@@ -351,7 +353,7 @@ static int finish_offers(et_beam *beam)
 }
 
 /* Takes one of each bank in turn, from the highest to the lowest, until the beam is full: banks
- * with few candidates leave their share to the others. Those that are taken get bank -1. */
+ * with few candidates leave their share to the others. Taken candidates get bank -1. */
 static int share_beam(et_beam *beam, int count, et_beam_offer *chosen)
 {
     int taken = 0;
@@ -375,8 +377,8 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
 {
     et_beam_offer chosen[ET_BEAM_SIZE_MAX];
     et_assert(!beam->over);
-    /* A phrase that has begun counts by the tokens of the candidate, whose last one is written
-     * behind its hypothesis for a moment. */
+    /* To count begun phrases by the tokens of the candidate, its last token is temporarily written
+     * after its hypothesis. */
     for (int c = 0; c < beam->offer_count; c++) {
         et_beam_offer *offer = &beam->offers[c];
         int32_t *ids = alive_ids(beam, beam->side, offer->candidate.parent);

@@ -50,10 +50,11 @@ struct et_decoder {
 };
 
 /* State that the threads of a run share; members that change are protected by the lock. order
- * [left] belongs to this run, without sentences that ended before a thread took them; next is the
- * first sentence not taken, and `done` of `count` have a result or have ended. searches: the number
- * that share the rest, of which `running` are not over. moved: a thread has done a step, in case
- * the caller's thread waits for it. error is the caller's; whoever sets status first sets it once.
+ * [left]: sentences of this run, without those that ended before a thread took them; next: the
+ * first sentence not taken; `done` of `count` sentences have a result or have ended. searches:
+ * searches that share the rest, of which `running` are not over. moved: signals a step of a thread,
+ * if the caller's thread waits. error belongs to the caller; only the first failure sets status and
+ * error.
  */
 typedef struct queue {
     pthread_mutex_t lock;
@@ -88,7 +89,7 @@ static void keep_model(et_decoder *decoder, int i, const et_decoder_model *model
     decoder->models[i].transformer = &decoder->transformers[i];
 }
 
-/* No search is made here: how large they must be only the sentences say. */
+/* Makes no search yet, because only the sentences determine the sizes. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
                    const et_transformer *model, const et_decoder_options *options, et_error *error)
 {
@@ -146,9 +147,9 @@ static int64_t grown(int64_t wanted, int64_t have, int64_t step)
 
 /* Makes the sizes large enough for sentences that come longest first. tokens and positions are for
  * all places of a search together. The first sentence of a place is its longest. The `places`
- * longest sentences of all need at least as much as those of any one search, so their sum is enough
- * for every search. Searches that are too small are freed; prepare makes new ones. The last two
- * conditions are required by et_search_new. */
+ * longest sentences of all need at least as much as the sentences of any single search, so their
+ * sum is enough for every search. Searches that are too small are freed; prepare makes new ones.
+ * The last two conditions are required by et_search_new. */
 static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count,
                 et_error *error)
 {

@@ -1,6 +1,6 @@
 /* Texts are cut into words, and words become numbers by a map: a term is a list of numbers. Terms
- * are sorted by their first word, then longest first, so those that may begin at a word of a text
- * are neighbours, and the first that fits is the longest. */
+ * are sorted by their first word, then longest first. So terms that may begin at a word are
+ * neighbours, and the first match is the longest. */
 #include "tasks/translation/decoding/glossary.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static bool glossary_continues(const char *text)
     return is_in_word(code) && !is_alone(code);
 }
 
-/* Bytes of the word that text begins with: letters and what belongs to them, or one other
+/* Bytes of the word at the beginning of text: letters with their combining characters, or one other
  * character. */
 static size_t word_length(const char *text, size_t length)
 {
@@ -452,11 +452,11 @@ int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *
 
 /* ---- terms of a translator ---- */
 
-/* Terms of a glossary: what they are for a line, and whether its translation has them. Lines with
- * terms have a decoder of their own, whose beam has room for hypotheses with and without them.
- * Other lines are decoded as without a glossary, with the same bits. */
+/* Terms of a glossary in a line, and the check that its translation has them. Lines with terms have
+ * a separate decoder, whose beam has room for hypotheses with and without terms. Other lines are
+ * decoded as without a glossary, with the same bits. */
 
-/* The first member is what the sentence has. */
+/* The first member belongs to the sentence. */
 typedef struct line_terms {
     et_phrases phrases;
     const char *line;                     /* borrowed through the call */

@@ -32,7 +32,7 @@ typedef struct cutter {
     size_t tag_length;
 } cutter;
 
-/* Whether a line may have too many tokens; what is usual is not encoded twice. */
+/* Whether a line may have too many tokens, without encoding: usual lines are not encoded twice. */
 static bool may_be_long(const char *line, size_t length)
 {
     if (length >= TOKENS_MAX || length < BYTES_SAFE)
@@ -109,8 +109,8 @@ static bool ends_sentence(const char *text, size_t at)
     return at && strchr(".!?", text[at - 1]);
 }
 
-/* Where to cut a text of which at most [length] bytes may stay: after its last sentence, if it is
- * in the second half, else at a blank, else between two characters. */
+/* Where to cut a text to at most [length] bytes: after its last sentence if this is in the second
+ * half, else at a blank, else between two characters. */
 static size_t find_cut(const char *text, size_t length)
 {
     size_t at = length;

@@ -124,7 +124,7 @@ static void suppress(const et_sampling *choice, float *row)
         row[choice->options.never[i]] = -INFINITY;
 }
 
-/* sum = w e^(log_p - most), or what is added to sum. */
+/* sum = w e^(log_p - most), or sum += this. */
 static void add_weighted(const et_sampling *choice, float *sum, const float *log_p, float weight,
                          bool first)
 {
@@ -299,8 +299,8 @@ static double sum_of(const et_sampling *choice, const int32_t *tokens, int64_t c
     return sum;
 }
 
-/* The index in the row at which the sum of weights passes `at`; the last that weighs anything,
- * where rounding says none. */
+/* The index in the row at which the sum of weights passes `at`; if rounding leaves none, the last
+ * index with a weight above 0. */
 static int32_t token_at(const et_sampling *choice, const int32_t *tokens, int64_t count, float most,
                         double at)
 {

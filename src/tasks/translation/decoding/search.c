@@ -1,5 +1,5 @@
-/* One thread's part of decoding: the places and their sentences. It runs one model or, of an
- * ensemble, several, which all take the same steps.
+/* One thread's part of decoding: the places and their sentences. It runs one model, or the models
+ * of an ensemble, which all take the same steps.
  *
  * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run of
  * positions of the self caches, with a slot for each hypothesis:
@@ -36,7 +36,7 @@
 /* One model of a search: its two plans, with the caches that they read. `encode` runs the encoder
  * on the entering sources, packed one after another, and computes the keys and values that every
  * decoder layer reads from them; they are copied to the cross caches. `decode` runs one position of
- * the decoder for all hypotheses, reads both caches and adds to that of the targets.
+ * the decoder for all hypotheses, reads both caches and writes to the cache of the targets.
  *
  * The models of an ensemble take the same steps: they read the same tokens and slots of targets.
  * Their caches have the same places, but the sources of one model may be shorter than another's. */
@@ -75,11 +75,11 @@ typedef struct et_search_model {
  * Float32 and int8 products go row by row and do not need it. */
 #define ROW_TILE 32
 
-/* Of the decoder; the outputs of the encoding plan are listed on the stack. */
+/* Most layers of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
-/* Of a self cache. One for each position of each place and each hypothesis; of a state two for each
- * hypothesis, which take turns. */
+/* Slots of a self cache: one for each position of each place and each hypothesis. A state has two
+ * for each hypothesis, which take turns. */
 static int64_t slots_of(const et_search_model *model)
 {
     if (model->transformer.decoder.ssru)
@@ -149,8 +149,8 @@ static int make_model_inputs(et_search_model *model, et_error *error)
 }
 
 /* Output i is the source input of decoder layer i, [tokens, 2 width]. Inputs are bound once: their
- * addresses stay, only their contents change. Segments are sentences; at most `places` of them
- * enter together, because no more have room. */
+ * addresses stay, only their contents change. Segments are sentences; at most `places` sentences
+ * enter together. */
 static int make_encoder(et_search_model *model, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -179,8 +179,8 @@ static int make_encoder(et_search_model *model, et_params *params, et_device *de
     return ET_OK;
 }
 
-/* All but the slot table, which is bound at every step because two take turns. A plan has only some
- * of these inputs: those of attention or those of a recurrence. */
+/* Binds all inputs except the slot table, which is bound at every step because two tables take
+ * turns. A plan has only the inputs of attention, or only the inputs of a recurrence. */
 static void bind_decoder(et_search_model *model, const et_search_rows *rows)
 {
     et_plan *plan = model->decode;
@@ -224,8 +224,9 @@ static int make_decoder(et_search_model *model, et_params *params, et_device *de
 }
 
 /* The sinusoids cover the longest source or target. span: the name of a step in a trace; static.
- * best: tokens whose log p a step gives for each row, best first; 0: all logits; negative: the rows
- * that logits are made of. packed_by: as in et_search_new. On failure the model can be released. */
+ * best: number of tokens per row for which a step gives log p, best first; 0: all logits; negative:
+ * the rows before the product that makes logits. packed_by: as in et_search_new. On failure the
+ * model can be released. */
 static int search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
                              const et_search_size *size, const char *span, int beam, int best,
                              const et_search_rows *rows, const et_search_model *packed_by,
@@ -336,10 +337,10 @@ static void search_model_list(const et_search_model *model, int64_t row, int64_t
     et_kernels_best()->listed_product(logits, &product);
 }
 
-/* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
- * parent (among them) and next define the rows of the next step. row is the first hypothesis; rows
- * is 1 at the first step and the beam's size from then on. segment is the sentence's number among
- * those that enter together. */
+/* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows - 1 of the last
+ * step; parent (among these) and next define the rows of the next step. rows is 1 at the first
+ * step, then the beam's size. segment: the sentence's number among the sentences that enter
+ * together. */
 typedef struct seat {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
@@ -364,7 +365,7 @@ struct et_search {
     int32_t *slots; /* [2][rows, target]; owns the next two, which take turns */
     int32_t *slot, *other_slot;
     seat *seats;
-    /* Where logits are read: what reads them, and the best of a place's rows, [size, 2 size]. */
+    /* If logits are read: their reader, and the best tokens of a place's rows, [size, 2 size]. */
     et_sampling choice;
     float *best;
     int32_t *best_token;
@@ -526,9 +527,8 @@ static void add_all(et_search *search, const int32_t *tokens, int count)
         add(search, tokens[i]);
 }
 
-/* The tokens that the translation of a sentence may have, ascending: those of the lexicon, ends of
- * a translation, tokens that it may begin with, and those of its phrases; none that is never
- * generated. */
+/* The allowed tokens of a translation, ascending: tokens of the lexicon, end tokens, allowed first
+ * tokens and tokens of phrases, without tokens that are never generated. */
 static void make_list(et_search *search, seat *at, const et_decoder_sentence *sentence)
 {
     const et_decoder_options *options = &search->options;
@@ -690,9 +690,10 @@ static int32_t state_slot(const et_search *search, const seat *at, int64_t t, in
     return t < 0 ? -1 : (int32_t)(t % 2 * rows_of(search) + pair);
 }
 
-/* Makes hypothesis i of a place a row of the step: it copies its parent's slots and gets a slot for
- * its new token. at->row is the row of the last step, whose slots are in other_slot. cross_begin
- * and cross_length give the source's keys; self_length counts the new token, whose key is read too.
+/* Makes a row of the step for hypothesis i of a place: copies the parent's slots and adds a slot
+ * for the new token. at->row is the row of the last step, whose slots are in other_slot.
+ * cross_begin and cross_length give the source's keys; self_length counts the new token, whose key
+ * is read too.
  */
 static void fill_row(et_search *search, const seat *at, int i, int row)
 {
@@ -735,7 +736,7 @@ static bool read_row(et_search *search, const seat *at, int i, et_sampling_posit
     return et_sampling_read(&search->choice, logits, which);
 }
 
-/* The likeliest tokens of the row that was read last, and those that hypothesis i needs. */
+/* Proposes the likeliest tokens of the last row read, and the tokens that hypothesis i needs. */
 static void propose(et_search *search, seat *at, int i)
 {
     const int wide = 2 * search->options.beam.size;

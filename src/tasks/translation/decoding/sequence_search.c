@@ -1,5 +1,5 @@
-/* A search over a program's own function of logits: one beam for each sequence, and one choice for
- * all, which reads the rows one after another. */
+/* A search over a program's own function of logits: one beam for each sequence, and one shared
+ * et_sampling, which reads the rows one after another. */
 #include <etude/sequence_search.h>
 
 #include <math.h>

@@ -15,8 +15,8 @@
  *   (1) a line's result depends only on the line, the weights and the options: not on other
  *       lines, batches or threads;
  *   (2) the caller owns each result; on failure there are none;
- *   (3) after open nothing in the model directory is read again, so a run that continues there
- *       changes nothing here. */
+ *   (3) after open the model directory is not read again, so a run that trains there has no
+ *       effect. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -225,8 +225,8 @@ static bool is_for(const et_decoder_sentence *sentence, bool terms)
     return sentence->rows || (sentence->length > 1 && (sentence->phrases != NULL) == terms);
 }
 
-/* Sentences without a word are not decoded. Those with words, and with or without terms, are moved
- * together for their decoder and put back from the end, each to its position. */
+/* Sentences without a word are not decoded. Sentences with words, either with or without terms, are
+ * moved together for their decoder, and put back from the end, each to its position. */
 static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentence *sentences,
                        size_t count, bool terms, et_arena *arena, et_error *error)
 {
@@ -248,8 +248,8 @@ static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentenc
     return status;
 }
 
-/* Hypotheses of a line with terms, at least: a smaller beam has no room for likely words beside
- * those of the terms. */
+/* Fewest hypotheses of a line with terms: a smaller beam has no room for likely words in addition
+ * to terms. */
 #define BEAM_LEAST 8
 
 /* Fills in the results of sentences with a word; others have none. */
@@ -403,8 +403,8 @@ void et_translator_free_results(char **results, size_t count)
 /* Several results of a line or of an embedded source, and scores of given targets. All results of a
  * call are in one arena: sentences, the decoder's results, texts.
  *
- * A target is scored by the decoder's own steps, each with the given token instead of a chosen one,
- * with as many targets together as sentences and the same caches. */
+ * The decoder's own steps score a target, each with the given token instead of a chosen one. As
+ * many targets as sentences are scored together, with the same caches. */
 
 /* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
 struct et_hypotheses {

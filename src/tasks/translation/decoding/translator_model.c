@@ -343,7 +343,7 @@ static int find_tags(et_translator *t, et_error *error)
                    t->tags ? t->tags : "");
 }
 
-/* What of decoding is the vocabulary's. */
+/* Resolves the tokens of decoding options by the vocabulary. */
 static int resolve_decoding(et_translator *t, et_error *error)
 {
     const et_decoding_options *o = &t->decoding;

@@ -27,7 +27,7 @@ static bool has_tag_text(const et_segment *s)
     return false;
 }
 
-/* A copy of text without spaces in its tags, whose bytes print_segment looks for. */
+/* Copies text with _ for each space within a tag, so that no line is broken there. */
 static void mask_tags(const et_segment *s, const et_strbuf *text, et_strbuf *masked)
 {
     et_strbuf_append_bytes(masked, et_strbuf_text(text), text->length);
@@ -87,8 +87,8 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
 
 /* ---- checks ---- */
 
-/* Marks a span of the segment, which is not marked, as found. false: there is none, or an ordered
- * one must come before. */
+/* Marks an unmarked span of the segment as found. false: there is none, or an ordered span must
+ * come before. */
 static bool mark(const et_segment *s, bool *marked, const et_span *found, const char *text)
 {
     for (size_t i = 0; i < s->spans.count; i++) {
@@ -132,7 +132,7 @@ static bool is_md(const et_segment *s)
     return s->escape == ET_ESCAPE_MD || s->escape == ET_ESCAPE_MD_CELL;
 }
 
-/* What may be markup in a segment. */
+/* Characters that may be markup in a segment. */
 static const char *special_of(const et_document *d, const et_segment *s)
 {
     switch (s->escape) {

@@ -29,7 +29,7 @@ static bool is_mark(char c, const et_strbuf *out)
            (digits && digits == out->length && strchr(".)", c));
 }
 
-/* What is written in place of c; of Markdown, in front of it. xml: its text must not have ]]>. */
+/* The text that replaces c, or in Markdown precedes it. xml: the text must not contain ]]>. */
 static const char *escape_of(et_escape escape, char c, bool xml, const et_strbuf *out)
 {
     const bool after_brackets =

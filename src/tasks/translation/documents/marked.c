@@ -1,6 +1,6 @@
-/* One pass: what is special at a position is handled there, and the text between two such positions
- * is added. A tag has a largest length, and after the first element or comment without an end the
- * ends of others are not looked for, so the time is linear. */
+/* One pass handles each special position and adds the text between two of them. Tags have a largest
+ * length, and after the first element or comment without an end, no other end is searched for. So
+ * the time is linear. */
 
 #include <string.h>
 
@@ -131,7 +131,8 @@ static const char blocks[] =
     "head body title";
 static const char opaque[] = "code kbd samp var pre script style math svg textarea tt";
 
-/* After the end tag of an element whose content stays; the start tag's end if there is none. */
+/* The position after the end tag of an element whose content stays; without an end tag, after the
+ * start tag. */
 static const char *end_of_element(reader *r, const tag *start)
 {
     tag t;
@@ -174,7 +175,7 @@ static const char *end_of_markup(reader *r, const char *at, bool *block)
     return count ? name + count - 1 : NULL;
 }
 
-/* ---- what is added ---- */
+/* ---- additions ---- */
 
 static void add_text(reader *r, const char *to)
 {
@@ -255,7 +256,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
 {
     et_assert(marking && (text || !length));
     reader r = { d, marking, text, text + length, marking->line, false, false };
-    const char *message = text; /* after the last message of ICU, whose white space stays in it */
+    const char *message = text; /* end of the last ICU message: white space within it is text */
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
         if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */

@@ -451,7 +451,7 @@ static size_t reference(const et_md_mask *m, size_t at)
                : 0;
 }
 
-/* Bytes of the markup at `at`; 0: none. *block: it may have lines of its own. */
+/* Bytes of the markup at `at`; 0: none. *block: the markup may have separate lines. */
 static size_t markup(const et_md_mask *m, size_t at, bool *block)
 {
     size_t count;
@@ -503,7 +503,8 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     }
 }
 
-/* Whether only blanks are before it in its line, and after it; others of them may follow. */
+/* Whether the markup has separate lines: only blanks are before and after it; more such markup may
+ * follow. */
 static bool has_lines(const et_md_mask *m, size_t from, size_t to)
 {
     size_t start = from, count = to - from;

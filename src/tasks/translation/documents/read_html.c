@@ -1,6 +1,6 @@
-/* HTML, by Gumbo, which reads pages as browsers do. Its tree says where the start tags, texts and
- * comments of a page are; these are sorted by position, and the bytes between them are other
- * markup: end tags, and what a browser ignores or moves. Nothing is written anew from the tree.
+/* HTML, by Gumbo, which reads pages as browsers do. Its tree gives the positions of a page's start
+ * tags, texts and comments. The bytes between these are other markup: end tags, and parts that a
+ * browser ignores or moves. Nothing is written anew from the tree.
  *
  * Elements such as b and a belong to the text around them, others end a segment. The contents of
  * script, pre, code and the like, and of translate="no", stay. Values of attributes that people
@@ -29,7 +29,7 @@ typedef struct et_attribute {
     char quote; /* " or '; 0: none */
 } et_attribute;
 
-/* What the attributes of a tag say about its others. */
+/* Facts in the attributes of a tag about its other attributes. */
 typedef struct et_attributes {
     bool kept;        /* translate="no" or class="notranslate" */
     bool read;        /* translate="yes" */
@@ -76,7 +76,7 @@ static bool has_word(const et_attribute *a, const char *word)
     return false;
 }
 
-/* Adds what an attribute with a value says. */
+/* Adds the facts of an attribute with a value. */
 static void attributes_add(et_attributes *found, const et_attribute *a)
 {
     static const char buttons[] = "submit button reset";
@@ -249,7 +249,7 @@ static const char inside[] =
 static const char opaque[] =
     "code iframe kbd math noembed noframes plaintext pre samp script style svg "
     "template textarea var xmp";
-/* Of these, elements with text for people. */
+/* Among these, elements with text for people. */
 static const char unread[] = "svg template textarea xmp";
 
 /* The name in a start or end tag. */
@@ -290,8 +290,8 @@ static size_t skip_raw(const reader *r, size_t at, name n)
     return r->to;
 }
 
-/* Ends an element: of those within it only formatting goes on, in what follows, but not from one
- * cell of a table to the next. Returns the new depth. */
+/* Ends an element. Of the open elements within it, only formatting continues after it, but not into
+ * the next cell of a table. Returns the new depth. */
 static size_t close_element(name *open, size_t depth, name n)
 {
     static const char cells[] = "td th tr table";
@@ -379,7 +379,7 @@ static size_t end_of(const reader *r, GumboStringPiece bytes)
     return bytes.data && bytes.length ? (size_t)(bytes.data - r->d->text) + bytes.length : 0;
 }
 
-/* The end of an element whose content stays: of its end tag, or of what is in it. */
+/* The end of an element whose content stays: after its end tag, or after its content. */
 static size_t end_of_element(reader *r, const GumboNode *n)
 {
     const GumboVector *children = children_of(n);
@@ -570,8 +570,8 @@ static bool is_blank(const char *text, size_t length)
     return !length;
 }
 
-/* Bytes that are not in the tree: end tags, declarations, and what a browser ignores. text: they
- * may be between the letters of a text, which is in the tree. */
+/* Adds bytes that are not in the tree: end tags, declarations, and parts that a browser ignores.
+ * text: the bytes may be within a text of the tree. */
 static void add_rest(reader *r, size_t from, size_t to, bool text)
 {
     et_document *d = r->d;

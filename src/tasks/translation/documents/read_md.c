@@ -1,13 +1,15 @@
-/* Markdown, by MD4C. Its callbacks have texts as pointers into what it reads, so each has a
- * position in the document, and the bytes between two of them are markup:
+/* Markdown, by MD4C. Its callbacks get texts as pointers into the document, so each text has a
+ * position, and the bytes between two texts are markup:
  *
  *     - a **b** [c](d)         text "a ", text "b", text " ", text "c"
- *     ~~  ~~ ~~~ ~~~~~         markup: before the first text of a block and after the last up to
- * the end of its spans it belongs to the block, else to the segment
+ *     ~~  ~~ ~~~ ~~~~~         markup
  *
- * What CommonMark does not know is masked before (md_mask.c). The lines of a paragraph are one
- * text; a hard line break ends a segment. Code, formulas and link definitions stay; blocks of HTML
- * are read as HTML. A reference whose label is its text gets the label: [text] becomes
+ * Markup before the first text of a block, and after its last text up to the end of its spans,
+ * belongs to the block, other markup to the segment.
+ *
+ * Syntax outside CommonMark is masked first (md_mask.c). The lines of a paragraph are one text; a
+ * hard line break ends a segment. Code, formulas and link definitions stay; blocks of HTML are read
+ * as HTML. A reference whose label is its text gets the label: [text] becomes
  * [translation][text]. */
 #include <string.h>
 #include <strings.h>
@@ -40,7 +42,7 @@ static const et_library library = { ET_MD4C_FILE, "MD4C", names, sizeof md4c / s
 /* A callback's non-zero result ends the parse. */
 enum { NO_MEMORY = 1, TOO_MANY, OTHER };
 
-/* What MD4C calls between two texts. */
+/* A callback of MD4C between two texts. */
 typedef struct event {
     enum { ENTER, LEAVE, SOFT_BREAK, HARD_BREAK } kind;
     int type;  /* of a span */
@@ -59,7 +61,7 @@ typedef struct reader {
     et_document *d;
     et_md_mask mask;
     size_t calls;
-    size_t at;     /* end of what is in the document's items or in its run */
+    size_t at;     /* end of the bytes already in the document's items or run */
     size_t seen;   /* end of the last text of any kind */
     bool verbatim; /* in a block of code or HTML */
     bool begun;    /* in a block with text, at is in it */
@@ -212,8 +214,8 @@ static bool is_kept_line(const reader *r, size_t line_end)
     return is_no_sentence(r, at) || is_no_sentence(r, start);
 }
 
-/* The line end of a break: of those between the texts around the event the last ones are breaks,
- * the others are within the markup of a link. to: none. */
+/* The line end of a break. Among the line ends between the texts around the event, the last are
+ * breaks; earlier ones are within the markup of a link. to: none. */
 static size_t line_end_of_break(const reader *r, size_t number, size_t from, size_t to)
 {
     const char *text = text_of(r);
@@ -269,7 +271,7 @@ static void take_gap(reader *r, size_t to)
     r->at = to;
 }
 
-/* Text, in which what was masked is markup, or a placeholder that is no statement. */
+/* Adds text. Masked bytes in it are markup; a placeholder other than a statement is text. */
 static void add_text(reader *r, size_t from, size_t to, bool entity)
 {
     et_document *d = r->d;
@@ -302,7 +304,7 @@ static void add_text(reader *r, size_t from, size_t to, bool entity)
 
 /* ---- blocks ---- */
 
-/* Where the spans begin that the first text of a block is in. */
+/* The begin of the spans around the first text of a block. */
 static size_t begin_of_spans(const reader *r, size_t at, MD_TEXTTYPE type)
 {
     const char *text = text_of(r);
@@ -316,7 +318,7 @@ static size_t begin_of_spans(const reader *r, size_t at, MD_TEXTTYPE type)
     return at;
 }
 
-/* Where the spans end that the last text of a block is in. */
+/* The end of the spans around the last text of a block. */
 static size_t end_of_spans(const reader *r)
 {
     const char *text = text_of(r);

@@ -1,16 +1,16 @@
-/* Message catalogues of gettext. Its own library reads and checks them: it says which messages
- * there are, what their strings mean, and whether a translation is right. It keeps no positions, so
- * a scan of the strings finds the place of each msgstr; everything else stays byte by byte. Only
- * this file uses the library, whose state is global: one thread at a time.
+/* Message catalogues of gettext. gettext's library parses a catalogue into messages and checks
+ * translations. The library keeps no positions, so a scan of the strings finds the place of each
+ * msgstr; everything else stays byte by byte. Only this file uses the library, whose state is
+ * global: one thread at a time.
  *
  *     msgid "Open %s"        becomes        msgid "Open %s"
  *     msgstr ""                             msgstr "%s öffnen"
  *
- * A msgstr that is empty gets the translation of its msgid, and the form of a plural that of
- * msgid_plural unless it is that of the number 1. Marks of keys (&File) are set again. All others
- * stay, and so does the header. Lines of a message are segments of their own, each in a string of
- * its own, and so are texts between more than one space. At the end the library checks the
- * directives of the new messages as msgfmt -c does, and those that it refuses stay empty. */
+ * An empty msgstr gets the translation of its msgid; a plural form gets the translation of
+ * msgid_plural, unless it is for the number 1. Marks of keys (&File) are set again. Other messages
+ * and the header stay. Each line of a message is a segment in its own string, and so is each text
+ * between two or more spaces. At the end the library checks the directives of the new messages as
+ * msgfmt -c does; refused messages stay empty. */
 #include <gettext-po.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -60,7 +60,7 @@ static const et_library library = { ET_GETTEXTPO_FILE, "libgettextpo", names,
 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the handlers tell the call that is running. */
+/* Results of the handlers for the running call. */
 static struct {
     const char *name;
     et_error *error; /* NULL: only counted */
@@ -223,7 +223,7 @@ typedef struct reader {
     po_message_t message;
     scanner scan;
     et_plural_forms forms;
-    const char *kept; /* what is before is in the document */
+    const char *kept; /* bytes before this are already in the document */
     size_t id_line;
 } reader;
 

@@ -34,8 +34,8 @@ static size_t skip(const line *l, size_t at, const char *among)
     return at;
 }
 
-/* 00:00:01,000 --> 00:00:02,500; also with a sign, which programs write that shift times, and with
- * a damaged arrow, such as ->, if the hours are there. */
+/* 00:00:01,000 --> 00:00:02,500; also with a sign, as written by programs that shift times; with
+ * hours also with a damaged arrow, such as ->. */
 static bool is_times(const line *l)
 {
     const size_t from = skip(l, 0, " \t-"), digits = skip(l, from, DIGITS ":.,");

@@ -1,11 +1,11 @@
-/* XML by expat, which says where each piece of markup is; the text is what is between. Nothing is
- * rebuilt from a parsed tree, so all markup stays byte by byte. Only this file uses expat. External
- * entities are never read, entities are not expanded in text, and expat itself limits what they
- * expand to in attributes.
+/* XML by expat, which gives the position of each piece of markup; the bytes between are text.
+ * Nothing is rebuilt from a parsed tree, so all markup stays byte by byte. Only this file uses
+ * expat. External entities are never read, entities are not expanded in text, and expat itself
+ * limits what they expand to in attributes.
  *
- * An element belongs to the text around it if its parent has text of its own (mixed content), and
- * if it is no list or table: several elements without text between them. This is known only at its
- * end, so expat's walk lists the markup, and a second one writes the document.
+ * An element belongs to the text around it if its parent has text (mixed content), and if the
+ * element is no list or table: several elements without text between them. Only the end of the
+ * element decides this, so expat's walk lists the markup, and a second walk writes the document.
  *
  * Attributes stay: a name does not say whether people read the value. So does the content of
  * translate="no" (up to translate="yes" in it), of Android's translatable="false", and of elements
@@ -300,7 +300,7 @@ static void XMLCALL on_declaration(void *self, const char *version, const char *
                      r->d->name, encoding, encoding));
 }
 
-/* What expat refuses. */
+/* Makes the error for a text that expat refuses. */
 static int explain(const reader *r)
 {
     const enum XML_Error kind = expat.GetErrorCode(r->parser);

@@ -49,7 +49,7 @@ static size_t run(const char *text, size_t end, size_t at, const char *among)
     return at - from;
 }
 
-/* Bytes of the quoted syntax that text begins with, such as '{'; 0: none. */
+/* Bytes of the quoted syntax at the beginning of text, such as '{'; 0: none. */
 static size_t message_quoted(const char *text, size_t length)
 {
     if (length < 2 || *text != '\'' || !text[1] || !strchr("{}#|", text[1]))
@@ -194,7 +194,7 @@ static void add_item(et_document *d, et_item item)
     list->at[list->count++] = item;
 }
 
-/* What was added to kept from `from` on is an item. */
+/* Makes an item of the bytes of kept from `from` on. */
 static void add_kept(et_document *d, size_t from)
 {
     et_item *last = d->items.count && !d->in_tag ? &d->items.at[d->items.count - 1] : NULL;
@@ -565,8 +565,8 @@ static void add_sentence(et_document *d, const whole *w, size_t from, size_t to)
     keep_range(d, w, last, to);
 }
 
-/* Moves *from behind the language tag that a segment begins with: a model's translation has none.
- */
+/* Moves *from past the language tag at the beginning of a segment, because a translation has no
+ * tag. */
 static void take_language_tag(et_document *d, const whole *w, size_t *from)
 {
     size_t at = 0;

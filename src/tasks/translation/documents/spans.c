@@ -59,7 +59,7 @@ static bool has(rest r, size_t skip, const char *text)
 }
 
 /* {name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name], with skip bytes
- * before the bracket. Expressions may follow $ and #. */
+ * before the bracket. Braces after $ and # may have expressions. */
 static size_t bracketed(rest r, size_t skip)
 {
     static const char inner[] = NAMES ".,:!#$-|+<>=%[]";
@@ -149,7 +149,7 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
     return !letter || (letters && after_digit) ? 0 : at + 1 + letters;
 }
 
-/* What begins with %. */
+/* A directive that begins with %. */
 static size_t percent(rest r, bool after_digit, bool *ordered)
 {
     const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX), upper = run(r, 1, UPPER "_", 64);

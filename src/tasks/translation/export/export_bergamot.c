@@ -1,6 +1,6 @@
 /* The model as a folder of Bergamot, which Firefox and translateLocally load (marian_files.h):
- * weights as bytes, multipliers of the rows that they are multiplied with, the vocabulary, a
- * shortlist, and settings. */
+ * weights as bytes, multipliers for the rows of each product, the vocabulary, a shortlist, and
+ * settings. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/tensor_map.h"
 
-/* What parallel text says about a translator, for an engine that multiplies bytes and has a
+/* Calibrates a translator with parallel text, for an engine that multiplies bytes and has a
  * shortlist. The model predicts the text's targets, and for each product of rows with weights the
  * largest absolute value of the rows of a batch is kept. The cross-attention of the last layer
  * aligns the tokens of each pair. */
@@ -45,7 +45,7 @@
 /* Pairs go through the whole model in batches, in the plan of a graph whose outputs are the rows of
  * all products. Rows of a batch that no pair fills have no tokens; their values are not counted. */
 
-/* Of a batch: tokens of a side, and pairs. A longer pair is left out. */
+/* Most tokens of a side, and most pairs, in a batch. A longer pair is left out. */
 enum { TOKENS = 1024, PAIRS = 64, SIDES = 2 };
 
 #define DEVIATIONS 1.1
@@ -100,7 +100,7 @@ static int add_output(calibration *c, et_node *node)
     return c->output_count++;
 }
 
-/* All products with a parameter, and what the last layer aligns by. */
+/* Lists all products with a parameter, and the queries and keys of the last layer's alignment. */
 static int list_products(calibration *c, et_node *decoded, et_error *error)
 {
     const et_graph *graph = c->graph;
@@ -440,9 +440,9 @@ static bool add_list(calibration *c, lists *l, int32_t source, aligned *counts, 
     return fine;
 }
 
-/* A shortlist (et_free): the target tokens most often aligned with each source token, and those of
- * `before`, a shortlist that the model has already; NULL: none. A token that both sides have may
- * give itself. */
+/* A shortlist (et_free): the target tokens most often aligned with each source token, and the
+ * tokens of `before`, the model's existing shortlist (NULL: none). A token of both sides may
+ * translate to itself. */
 static int calibration_shortlist(calibration *c, const et_lexicon *before, char **bytes,
                                  size_t *length, et_error *error)
 {
@@ -469,7 +469,7 @@ static int calibration_shortlist(calibration *c, const et_lexicon *before, char 
     return status;
 }
 
-/* What Marian calls the table of the output once a shortlist has chosen rows of it. */
+/* Marian's name of the output table after a shortlist has chosen its rows. */
 #define OUTPUT_NAME "none"
 
 /* ORDER of the files; the shortlist comes last. */
@@ -518,7 +518,8 @@ static void add(output *o, const char *name, const char *after, const et_mapped_
              name, after);
 }
 
-/* Of the rows that a tensor is multiplied with, by its name; 0: not known. */
+/* The multiplier of the rows that are multiplied with a tensor, by the tensor's name; 0: not
+ * known. */
 static float find_multiplier(const output *o, const et_mapped_tensor *tensor, const char *name)
 {
     char full[ET_MAPPED_NAME_MAX + sizeof ET_MARIAN_MULTIPLIER];

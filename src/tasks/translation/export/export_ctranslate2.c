@@ -343,7 +343,7 @@ static int write_config(const et_translator *t, const char *path, et_error *erro
     return status;
 }
 
-/* What CTranslate2's Transformer has no variable for. */
+/* Refuses settings for which CTranslate2's Transformer has no variable. */
 static int check_model(const et_translator *t, et_error *error)
 {
     const et_transformer model = et_translator_transformer(t);

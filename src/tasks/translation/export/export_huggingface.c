@@ -1,6 +1,6 @@
-/* The model as a folder that MarianMTModel and MarianTokenizer of transformers load: what its
- * model and its tokenizer read, as JSON (interchange/foreign_settings.h), and model.safetensors.
- * Refuses settings that such a model cannot express; the error names the setting.
+/* The model as a folder that MarianMTModel and MarianTokenizer of transformers load: settings and
+ * tokenizer as JSON (interchange/foreign_settings.h), and model.safetensors. Refuses settings that
+ * such a model cannot express; the error names the setting.
  *
  * transformers computes the sinusoids of the paper. For other sinusoids, the export has their table
  * among the weights, which transformers loads. Tensors that an import did not use are written
@@ -40,7 +40,7 @@ static bool shares_table(const et_transformer *model)
     return !strcmp(model->source.scope, model->target.scope);
 }
 
-/* Of every file: symbols of the target. */
+/* For every file: symbols of the target. */
 static void set_symbols(et_value *dict, const et_foreign_model *m, const et_translator *t)
 {
     const et_vocabulary *v = t->sides.target;
@@ -189,7 +189,7 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
     return status;
 }
 
-/* What its norms add to the variance: PyTorch's default, which no field changes. */
+/* Epsilon of the norms: PyTorch's default, which no field changes. */
 #define NORM_EPSILON 1e-5f
 
 /* ---- weights ---- */
@@ -199,8 +199,8 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
 #define OF_DECODER ET_UNUSED_OF_DECODER
 #define OF_OUTPUT  ET_UNUSED_OF_OUTPUT
 
-/* A table that is tied has one name; in a model whose output is not tied, transformers ties none,
- * so each name has a copy. */
+/* A tied table has one name. If the output is not tied, transformers ties no table, so each name
+ * has a copy. */
 static int add_tables(et_exported_tensors *list, const et_transformer *model, et_error *error)
 {
     const et_transformer_tokens *source = &model->source, *target = &model->target;

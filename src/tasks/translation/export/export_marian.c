@@ -1,9 +1,9 @@
 /* The model as a release of Marian, as OPUS-MT publishes it (interchange/marian_files.h), which
- * marian-decoder loads: model.npz, decoder.yml, vocabularies. What such a model cannot be is
- * refused by the setting.
+ * marian-decoder loads: model.npz, decoder.yml, vocabularies. Unsupported settings are refused by
+ * name.
  *
- * Marian begins a target with zeros. So the token that begins it here must be the last one and have
- * an embedding of zeros; the files do not have it. */
+ * Marian begins a target with zeros. So Etude's begin token must be the last token and have an
+ * embedding of zeros; the files leave it out. */
 #include <stdio.h>
 #include <string.h>
 

@@ -123,7 +123,7 @@ enum { KEY, VALUE };
 static const char *const cache_of[CACHES] = { "decoder", "encoder" };
 static const char *const cache_part[] = { "key", "value" };
 
-/* A decoder that is made, after what went before or from the start. */
+/* A decoder graph in the making, with or without past keys and values. */
 typedef struct decoder {
     et_onnx *m;
     const et_transformer *model;

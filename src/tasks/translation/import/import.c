@@ -23,8 +23,7 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 
-/* What a trained model needs besides the settings of its experiment, of the recipe and of the
- * folder. */
+/* Settings of a trained model in addition to those of its experiment, the recipe and the folder. */
 static const char data_settings[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
     "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}}";
@@ -266,7 +265,7 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
 
 /* ---- writing ---- */
 
-/* What an export holds, on its way. */
+/* The contents of an export in the making. */
 typedef struct made {
     et_arena arena;
     et_experiment experiment;

@@ -67,8 +67,8 @@ int et_import_find_file(et_import *from, const char *begin, const char *ending, 
     return status;
 }
 
-/* Both kinds of folder have a SentencePiece model of this name. It shows what a folder is whose
- * download is not complete. */
+/* Both kinds of folder have a SentencePiece model of this name. So it also identifies a folder
+ * whose download is not complete. */
 bool et_import_is_folder(const char *path)
 {
     static const char *const names[] = { ET_TRANSFORMERS_CONFIG, ET_MARIAN_DECODER,
@@ -193,7 +193,7 @@ int et_import_check_file(et_import *from, const char *name, et_error *error)
     return status;
 }
 
-/* No more than the archive says is unpacked, and no more than `most`. */
+/* Unpacks at most the size given in the archive, and at most `most`. */
 static int read_member(et_import *from, const char *name, const char *path, size_t most,
                        char **bytes, size_t *length, et_error *error)
 {
@@ -218,7 +218,7 @@ static int read_member(et_import *from, const char *name, const char *path, size
     return ET_OK;
 }
 
-/* What a packed file becomes is not known before its end. */
+/* The size of a packed file is known only at its end. */
 static int read_packed(et_import *from, const char *path, size_t most, char **bytes, size_t *length,
                        et_error *error)
 {

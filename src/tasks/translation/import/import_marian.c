@@ -1,9 +1,9 @@
 /* A Marian model as OPUS-MT or Bergamot publishes it (interchange/marian_files.h): decoder.yml, or
- * config*.yml, names the other files and says how the model is searched; the array or item
- * special:model.yml says what the model is (interchange/foreign_settings.h).
+ * config*.yml, names the other files and has the settings of the search. The array or item
+ * special:model.yml has the settings of the model (interchange/foreign_settings.h).
  *
- * Such a model begins a target with zeros in place of an embedding. Here the first token is one
- * more, whose embedding is zeros and which is never generated. */
+ * Such a model begins a target with zeros in place of an embedding. Etude adds a token that begins
+ * each target, has an embedding of zeros and is never generated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@
 /* A model of Bergamot, as Firefox and translateLocally download it (interchange/marian_files.h):
  * the files that a release of Marian does not have. Fields of settings are those of Marian.
  *
- * Such a folder comes from a stranger as a whole, so no link leads out of it, and its names are
- * names of files in it. */
+ * The whole folder comes from a stranger, so links that lead out of it are refused, and names must
+ * be names of files in it. */
 
 /* A model has 60 MB. */
 #define MODEL_MAX ((size_t)4 << 30)

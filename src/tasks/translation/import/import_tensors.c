@@ -168,7 +168,8 @@ void et_weights_file_close(et_weights_file *file)
     et_free(file);
 }
 
-/* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
+/* Whether there is a tensor of the name, and its shape. If two tensors have one name, the last
+ * counts. */
 static bool weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
 {
     et_assert(name && shape);
@@ -187,8 +188,7 @@ static bool is_among(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-/* The next tensor from number *i on whose name has an ending; NULL: there is none. *i: 0 at first.
- */
+/* The next tensor, from number *i on, whose name has this ending; NULL: none. *i: 0 at first. */
 static const char *weights_file_next(const et_weights_file *file, const char *ending, size_t *i)
 {
     et_assert(ending && i);
@@ -335,7 +335,7 @@ static bool is_besides(const et_weights_file *file, size_t i)
     return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;
 }
 
-/* Where tensors of another program go: the parameters of the model. */
+/* The parameters of the model, which receive the tensors of another program. */
 
 /* The values of the parameter scope/name, which is declared, and its shape. */
 static float *import_param(const et_import_reading *r, const char *scope, const char *name,
@@ -561,7 +561,7 @@ static int read_marian_tables(const et_import_reading *r, et_error *error)
 
 /* ---- tables ---- */
 
-/* Names that a table may have there: safetensors keep one of several that are the same. */
+/* Most names of a table in a file: of equal tables, safetensors keep only one name. */
 enum { TABLE_NAMES = 4 };
 typedef struct table {
     const char *scope;
@@ -722,8 +722,8 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
     return status;
 }
 
-/* Tables of positions are in older files, where they are transformers' own, and in those that have
- * others. They are made here, so they must be sinusoids. */
+/* Older files have tables of positions, transformers' own; so have files with other tables. Etude
+ * computes positions, so these tables must be sinusoids. */
 static int read_positions(et_import *from, et_error *error)
 {
     et_value *model = et_value_get(from->settings, "model");

@@ -16,14 +16,15 @@
 
 /* ---- renumber ---- */
 
-/* Gives the pieces of a SentencePiece model other numbers. Some programs number tokens by a list of
- * their own, and use SentencePiece only to split text: a piece that is not in the list is unknown,
- * and tokens of the list that are not pieces come from elsewhere (another language's model, tags).
+/* Gives the pieces of a SentencePiece model other numbers. Some programs number tokens by a
+ * separate list, and use SentencePiece only to split text. A piece that is not in the list is
+ * unknown. Tokens of the list that are not pieces have other sources (another language's model,
+ * tags).
  *
  * The result is a SentencePiece model whose first pieces are the list, in its order. Tokens that
- * the model does not have are unused pieces: no text becomes one of them, but their numbers have a
- * text. Pieces that the list does not have follow, without a number (vocabulary_check.h), so text
- * is split as the model splits it. A model that has these numbers is the result itself.
+ * the model does not have become unused pieces, which no text contains, but whose numbers have a
+ * text. Pieces that are not in the list follow without a number (vocabulary_check.h), so text is
+ * split as before. If the model already has these numbers, the result is the model.
  *
  * A model is written piece by piece. Other parts (normalization, the trainer's settings) are copied
  * as they are; in the trainer's settings, texts of the special symbols follow the copy, because the
@@ -231,8 +232,7 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
 }
 
 /* *bytes: free with et_free. name: of the model, for messages. ET_EFORMAT: the model is damaged, or
- * of a kind whose segmentation would change: only a unigram model can have pieces of its own and
- * tokens of others. */
+ * its segmentation would change: only a unigram model can have extra pieces and foreign tokens. */
 static int vocabulary_renumber(char **bytes, size_t *length, const vocabulary_list *list,
                                const void *model, size_t model_length, const char *name,
                                et_error *error)
@@ -290,7 +290,7 @@ static part trim(part p)
     return p;
 }
 
-/* *value: what follows the name in a line that begins with it. */
+/* Whether a line begins with name; *value: the text after it. */
 static bool has_name(part line, const char *name, part *value)
 {
     const size_t length = strlen(name);

@@ -174,7 +174,7 @@ int et_tensor_map_each(const et_tensor_map *map, et_mapped_tensor_fn *fn, void *
 
 /* ---- values ---- */
 
-/* Where element i of the tensor is in its parameter. */
+/* The position of element i of the tensor in its parameter. */
 static int64_t position(const et_mapped_tensor *mapped, int64_t columns, int64_t i)
 {
     const et_shape s = mapped->shape;

@@ -74,7 +74,7 @@ static const char *text_of(const char *setting)
     return setting ? setting : "";
 }
 
-/* Of train_data itself: a text of weight 1. */
+/* The part for train_data itself: a text of weight 1. */
 static et_translation_part part_of_data(const et_translation_data *data)
 {
     return (et_translation_part){ .source_path = data->source_path,
@@ -151,8 +151,8 @@ const char *et_translation_metric_of_set(const et_translation_data *data, const 
     return NULL;
 }
 
-/* Files of the two sides go in pairs here, although only their lines have to: a list that lacks a
- * file is found before it is read. */
+/* Both sides must have the same number of files, although only lines need to match: so a missing
+ * file is found before reading. */
 static int check_sides(const char *name, int64_t source, int64_t target, et_error *error)
 {
     if (source == target || source < 0 || target < 0)
@@ -491,7 +491,7 @@ int et_translation_input_samples(et_samples **out, const et_translation_input *i
 
 /* ---- lines ---- */
 
-/* Of the open text. */
+/* The next wanted line of the open text. */
 static int next_wanted(et_translation_lines *lines, const char **text, size_t *length,
                        et_error *error)
 {

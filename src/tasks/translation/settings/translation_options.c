@@ -128,7 +128,7 @@ static const et_field model_fields[] = {
                   "its last token, without effect on the score"),
     ET_FIELD_STRINGS(et_translation_model, suppressed_tokens,
                      "tokens of the target that are never generated, such as <pad>"),
-    /* Of the loss, in training and in validation. */
+    /* For the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
                    "probability spread over the tokens that are not the label",
                    .change = ET_CHANGE_ASK),
@@ -283,7 +283,7 @@ const et_fields et_translation_data_fields = { "data", data_fields };
 /* ORDER et_vocabulary_kind. */
 static const char *const model_types[] = { "unigram", "bpe", NULL };
 
-/* Of a vocabulary: symbols and a few tokens; more than any text gives. */
+/* Sizes of a vocabulary: symbols and a few tokens; more than any text gives. */
 #define SIZE_LEAST 8
 #define SIZE_MOST  1000000
 

@@ -41,7 +41,7 @@ typedef struct et_vocabulary_role {
 typedef struct et_vocabularies {
     const et_vocabulary_role *roles; /* [count] static */
     int count;                       /* 1 or 2: the source's, then the target's */
-    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet; both may be one */
+    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet; may be the same twice */
     const struct et_punctuation *punctuation[ET_SIDES]; /* NULL: none */
 } et_vocabularies;
 
@@ -55,8 +55,8 @@ const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int sid
 /* Until close; all are open. */
 et_sides et_vocabularies_sides(const et_vocabularies *v);
 
-/* Checks that open vocabularies go with the model: those with one table (shared_embeddings) give a
- * number the same token. ET_ECONFIG names the first difference. */
+/* Checks that open vocabularies fit the model: with one table (shared_embeddings), both sides have
+ * the same token for a number. ET_ECONFIG names the first difference. */
 int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
                                 et_error *error);
 
@@ -65,7 +65,7 @@ int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_m
 int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary *second,
                                 et_error *error);
 
-/* The number of a token as the vocabulary writes it. ET_ECONFIG, with the setting: there is none.
+/* The number of a token, spelt as in the vocabulary. ET_ECONFIG names the setting: no such token.
  */
 int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,
                                const char *token, int32_t *id, et_error *error);
@@ -89,9 +89,9 @@ int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
                               const et_artifact *artifact, et_arena *arena, et_error *error);
 
-/* Settings of a new run that starts from the weights of the run model_dir: sides without a
- * vocabulary model get that run's model, and share one model if the sides of that run do. *taken:
- * the inherited settings, for messages; NULL: none. */
+/* Settings of a new run that starts from the weights of the run model_dir: a side without a
+ * vocabulary model gets the model of model_dir. Both sides share one if the sides of model_dir do.
+ * *taken: the inherited settings, for messages; NULL: none. */
 int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error);
@@ -99,8 +99,8 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
 /* Adds their checksums. */
 void et_vocabularies_identify(const et_vocabularies *v, et_value *identity);
 
-/* For a program that has one text for an end and one for unknown tokens, for both sides.
- * ET_ECONFIG: the sides have different ones. */
+/* For a program whose two sides share one end token and one unknown token, as texts. ET_ECONFIG:
+ * the texts of the sides differ. */
 int et_sides_check_symbols(et_sides sides, const char *program, et_error *error);
 
 #endif
