@@ -246,8 +246,9 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
 bool et_md_structure(const char *text, size_t length, et_strbuf *out);
 
 /* read_html.c: appends the elements of a page and their attributes, without words: texts, and
- * values that people read. Two pages with the same structure have the same bytes. false: no memory,
- * or no library. */
+ * values that people read. Two pages with the same structure have the same bytes. For tests,
+ * because a translated page needs no such check: its markup is copied. false: no memory, or no
+ * library. */
 bool et_html_structure(const char *text, size_t length, et_strbuf *out);
 
 /* ---- md_mask.c ---- */
