@@ -25,7 +25,7 @@ typedef struct aside {
     bool links;         /* second names */
     bool alone;         /* the folder has only these files */
     const char *folder; /* where they are kept */
-    size_t placed;      /* that were there */
+    size_t placed;      /* number of names linked or moved */
 } aside;
 
 /* ---- which folder ---- */

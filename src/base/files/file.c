@@ -737,8 +737,8 @@ et_path et_path_print(const char *format, ...)
     return path;
 }
 
-/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". Without memcpy: path has no address that
- * would keep gcc from building it in place. */
+/* "" and "b" give "b"; "a" or "a/" and "b" give "a/b". Without memcpy, which would take the address
+ * of path: gcc would then not build it in place. */
 et_path et_path_of(const char *directory, const char *name)
 {
     et_path path;

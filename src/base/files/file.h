@@ -22,10 +22,10 @@
  *
  *     status = et_file_write(et_path_of(directory, "a.json").text, bytes, length, error);
  *
- * A path that is too long for the system is cut and stays too long, so the call that uses it fails
- * and names it. The text of a returned path lives until the end of the statement. Copy it to keep
- * it: into an et_path, or with et_strdup. Aligned as variables are: otherwise gcc does not build
- * the result of et_path_of in place, but copies 4 KB. */
+ * A path that is too long for the system is cut but stays too long, so the call that uses the path
+ * fails and names it. The text of a returned path lives until the end of the statement. Copy it to
+ * keep it: into an et_path, or with et_strdup. Aligned as variables are, so that gcc builds the
+ * result of et_path_of in place and does not copy 4 KB. */
 typedef struct et_path {
     _Alignas(16) char text[PATH_MAX + 1]; /* PATH_MAX characters: too long */
 } et_path;

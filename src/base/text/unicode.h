@@ -23,7 +23,7 @@ typedef struct et_codes {
         NULL, 0, 0                                                                                 \
     }
 
-/* Of ASCII, whatever the locale is. */
+/* Tests for ASCII characters, in every locale. */
 static inline bool et_ascii_is_digit(char c)
 {
     return (unsigned char)(c - '0') < 10;

@@ -251,9 +251,9 @@ static int follow(following *w, et_train_settings *settings, et_error *error)
 }
 
 /* --mode eval: the newest checkpoint, once. --mode continuous_eval: each checkpoint of the run,
- * from the oldest existing one to that of train_steps; ET_ENOTFOUND: none came for
- * trainer.continuous_eval_timeout. Values go to standard output; continuous_eval also stores them
- * in MODEL_DIR/validation, and so measures each checkpoint once. */
+ * from the oldest existing one to the checkpoint of train_steps. ET_ENOTFOUND: no checkpoint came
+ * within trainer.continuous_eval_timeout. Values go to standard output. continuous_eval also stores
+ * them in MODEL_DIR/validation, so it measures each checkpoint once. */
 static int follow_run(const et_call *call, const et_train_args *args, et_train_settings *settings,
                       et_error *error)
 {

@@ -136,7 +136,8 @@ typedef struct attempt {
 
 typedef struct candidate {
     const char *const *value; /* [spaces] */
-    int rung; /* the last one that it has ended, from 1; 0: none; -1: its settings are invalid */
+    int rung; /* the last rung that the trial has finished, from 1; 0: none; -1: its settings are
+                 invalid */
     attempt result; /* of this rung */
 } candidate;
 
@@ -154,11 +155,12 @@ typedef struct tuning {
     double ends;    /* monotonic time; 0: none */
     int lock;       /* of the directory; -1: none. A trial's process holds it, too */
     bool stopped;   /* a signal or the time limit ended the search */
-    bool child;     /* this is the process of a trial, whose work is done: the status is its own */
+    bool child;     /* this is the process of a trial, which has finished: return its status */
     const et_task_kind *kind;
 } tuning;
 
-/* Of a run that keeps no best checkpoint, its last validation counts, as its last weights do. */
+/* If a run keeps no best checkpoint, its last validation counts, because its last weights are
+ * used. */
 static bool take_value(attempt *t, const et_history *h)
 {
     const et_history_best best = et_history_best_of(h);

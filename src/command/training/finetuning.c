@@ -43,8 +43,8 @@ static const char between[] = "stopping     between two runs; the same command r
 typedef struct finetuning {
     const et_call *call;
     const et_train_args *args;
-    et_arena *arena;           /* as long as all of it */
-    et_experiment *experiment; /* settings of all */
+    et_arena *arena;           /* lives as long as the fine-tunings */
+    et_experiment *experiment; /* settings of all fine-tunings */
     const char *from;          /* the directory of the run that is fine-tuned */
     et_comm *comm;
     et_evaluation_log log;  /* finished work; other ranks than 0 have only the step */

@@ -130,7 +130,7 @@ static int assemble(et_train_settings *settings, const et_train_args *args,
     et_experiment *experiment = &settings->experiment;
     et_initial *initial = &settings->initial;
     et_arena *arena = settings->arena;
-    /* Weights of a run that goes on are its own: what it began with may be gone. */
+    /* A run that resumes has its own weights: its initial weights may no longer exist. */
     bool gone =
         args->init && !et_file_exists(args->init) && et_model_dir_has_weights(args->model_dir);
     *initial = (et_initial){ .from = gone ? NULL : args->init, .option = "--init" };

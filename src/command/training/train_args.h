@@ -50,8 +50,8 @@ typedef struct et_train_args {
 
 extern const et_usage et_usage_train;
 
-/* The settings of a command line. They are assembled by the first who asks for them, and a failure
- * is kept: the others get the same settings or the same failure. */
+/* The settings of a command line. The first call of et_train_assemble assembles them; later calls
+ * return the same settings or the same failure. */
 typedef struct et_train_settings {
     et_arena *arena; /* of their texts; borrowed */
     et_experiment experiment;
@@ -60,12 +60,13 @@ typedef struct et_train_settings {
     et_error failure; /* of the assembly; status 0: none */
 } et_train_settings;
 
-/* Experiment, files, single settings; nothing written. Later ones win. */
+/* Assembles experiment, files and single settings; each overrides the previous ones. Writes no
+ * file. */
 int et_train_assemble(et_train_settings *settings, const et_train_args *args,
                       const et_program *program, et_error *error);
 /* Checks all settings together, because one may depend on another, and locks them. */
 int et_train_settle(et_experiment *experiment, et_error *error);
-/* Both. */
+/* Assembles and settles. */
 int et_train_configure(et_train_settings *settings, const et_train_args *args,
                        const et_program *program, et_error *error);
 

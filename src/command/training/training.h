@@ -52,9 +52,9 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_train_sett
  * false also if the settings are wrong: an ordinary training then reports the error.
  *
  * Each training is a run below RUN/members and is trained as any run. A candidate whose trainings
- * are done has a line in RUN/members.jsonl: a killed command resumes with the next one, and so does
- * the same command after Ctrl-C. With several candidates, --time-limit is the time of all of them:
- * those that do not fit are left out, and that is in the file as well. */
+ * are done has a line in RUN/members.jsonl. After a kill or Ctrl-C, the same command resumes with
+ * the next candidate. --time-limit is the time of all candidates together: candidates that do not
+ * fit are left out, and the file says so. */
 int et_series_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
                     bool *wanted, et_error *error);
 

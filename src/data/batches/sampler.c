@@ -97,7 +97,7 @@ static const et_source_class convert_class = {
     .rewind = et_around_rewind,
 };
 
-/* With room for so many fields. NULL: no memory. */
+/* With room for `most` fields. NULL: no memory. */
 static convert *convert_new(et_source *inner, size_t most, const char *what, et_error *error)
 {
     convert *self = et_around_new(sizeof *self, &convert_class, inner, "a source", error);
@@ -112,7 +112,7 @@ static convert *convert_new(et_source *inner, size_t most, const char *what, et_
     return NULL;
 }
 
-/* layout has the rows; status: of their check. */
+/* layout has the rows; status: the result of their check. */
 static int convert_end(et_source **out, convert *self, const et_layout *layout, int status,
                        et_error *error)
 {

@@ -121,7 +121,7 @@ int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_er
     plan->packs = packs;
     *pack = plan->pack_count++;
     plan->packs[*pack] = *wanted;
-    plan->packs[*pack].call = -1; /* prepare_calls knows it */
+    plan->packs[*pack].call = -1; /* prepare_calls sets it */
     if (plan->pack_of_param) {
         plan->packs[*pack].next = plan->pack_of_param[wanted->param];
         plan->pack_of_param[wanted->param] = *pack;

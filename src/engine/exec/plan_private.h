@@ -172,9 +172,9 @@ static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 /* fuse.c: makes plan->calls from the reachable nodes. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 
-/* memory.c: a packed copy of parts of a parameter: gemm, param, first and dtype are wanted, or rows
- * (kind, n, k and panel), transposed, param and dtype. *pack is its index. If copies are kept,
- * calls with the same product and operand share one. */
+/* memory.c: adds a packed copy of parts of a parameter. wanted: gemm, param, first and dtype are
+ * set; or rows (kind, n, k and panel), transposed, param and dtype. *pack is its index. If copies
+ * are kept, calls with the same product and operand share one. */
 int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error);
 
 /* memory.c: a pack by its index, the plan's own or another plan's (packed_by). */

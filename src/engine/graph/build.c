@@ -24,8 +24,9 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/node.h"
 
-/* Checks a number of an op that the shape rules do not see: from least on, below or at most. Else
- * poison with the op's name and the allowed range. A NaN fails every comparison. */
+/* Checks a number of an op that the shape rules do not see: at least `least`, and at most `most` or
+ * less than 1. Otherwise poisons the graph, with the op's name and the allowed range. A NaN fails
+ * every comparison. */
 static bool in_range(et_graph *graph, et_op op, const char *what, double x, double least,
                      double most)
 {

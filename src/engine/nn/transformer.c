@@ -139,8 +139,9 @@ static et_node *ssru_block(et_scope *scope, et_node *x, const recurrence *over, 
     return after(scope, x, et_relu(c), s);
 }
 
-/* q comes from the decoder, k and v from the encoder's output, or kv has both already. That output
- * is not normalized again here: the encoder's final norm, if it has one, has done it. */
+/* q comes from the decoder, k and v from the encoder's output, or kv has both already. The
+ * encoder's output is not normalized here, because the encoder's final norm, if any, has done
+ * so. */
 static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded, et_node *kv,
                                       const segments *g, stack s)
 {
@@ -308,7 +309,7 @@ static et_node *decoder_layer(const decoding *d, int index, et_node *x)
     return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
 }
 
-/* The whole decoder, and before it what d lacks. */
+/* Builds the whole decoder, and first the members that d lacks. */
 static et_node *decode(decoding d, et_scope *scope, const et_transformer *model,
                        int64_t source_budget, int64_t target_budget, int64_t segment_count)
 {

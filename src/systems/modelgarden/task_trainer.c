@@ -41,7 +41,7 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
 
 /* ---- the trainer's methods ---- */
 
-/* Parts are called "metrics", or "digits/metrics" of the task of this name. */
+/* Parts are named "metrics" and so on, or "digits/metrics" for a task with this name. */
 int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, bool data,
                            et_error *error)
 {

@@ -200,11 +200,11 @@ static int cursor_return(et_source_tree_cursor *cursor, et_error *error)
 struct et_standard_data {
     et_source_tree_cursor *cursor;
     et_module *module;
-    bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
+    bool in_loop;                 /* of a trainer: between train_loop_begin and train_loop_end */
     et_evaluator_class evaluator; /* with the name of this evaluator */
     et_standard_evaluator_options options;
-    void *state;  /* of the evaluation under way */
-    bool entered; /* eval_begin of it was called */
+    void *state;  /* of the current evaluation */
+    bool entered; /* its eval_begin was called */
 };
 
 static int save_cursor(const void *self, et_value *dict, et_error *error)

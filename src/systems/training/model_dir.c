@@ -287,7 +287,7 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     }
     if (dir->fresh)
         starting = dir;
-    /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
+    /* Under the lock no other process writes there. Checkpoints sweep their own folders. */
     char name[ET_RUN_FILE_NAME];
     et_run_file file;
     et_manifest_sweep(et_path_of(path, ".").text);

@@ -136,8 +136,8 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
                          tag);
 }
 
-/* By way of MODEL_DIR/cache/train.pairs, whose folder is made here; a cache that cannot be written
- * is only a warning. Cached text was checked when the cache was made. */
+/* Opens text through its cache, MODEL_DIR/cache/train.pairs, and makes the cache's folder. A cache
+ * that cannot be written is only a warning. Cached text was checked when the cache was made. */
 static int open_text(et_translation_task *task, et_translation_text *text, size_t number,
                      bool training, const et_encoded_options *filter, et_error *error)
 {

@@ -120,7 +120,7 @@ static int find_cell(const et_csv_row *header, int from, const char *name)
     return -1;
 }
 
-/* Finds one value's column, and reports what is wrong with it. */
+/* Finds the column of a value, and reports a fault. */
 static void find_value(et_columns *self, const et_csv_row *first, int at, const char *name,
                        bool needed, et_problems *problems)
 {

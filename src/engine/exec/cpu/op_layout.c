@@ -83,7 +83,7 @@ static void run_concatenate(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_CONCATENATE = { .run = run_concatenate };
 
-/* A slice is copied out of the whole; the derivative is copied into a whole of zeros. */
+/* Copies a slice out of its tensor; the derivative copies the slice into a tensor of zeros. */
 static void run_slice(const et_plan *plan, const et_plan_call *call)
 {
     const bool back = call->node->op == ET_OP_SLICE_GRAD;

@@ -118,7 +118,7 @@ double et_predictor_value(const et_predictor *predictor, int output, int64_t at,
  * far from the training data overflow inside the model. where: NULL, or a prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
-/* The hint at a column of the model with nearly this name. read: only of those that it reads. */
+/* A hint at a column of the model with a similar name. read: only columns that the model reads. */
 et_hint et_predictor_hint(const et_predictor *predictor, const char *name, bool read);
 /* The cell of the model's key; NULL: it has none. */
 const et_cell *et_predictor_key(const et_predictor *predictor, const et_cell *cells);

@@ -1,5 +1,5 @@
-/* First whole lines, whatever they are in: where code contains them, the copy is not read. Then
- * markup within lines, which must not begin or end in code, so code is known by then. */
+/* Masks whole lines first, also in code, where the copy is not read. Masks markup within lines when
+ * the code is known, because it must not begin or end in code. */
 
 #include "tasks/translation/documents/document_private.h"
 
@@ -145,7 +145,7 @@ static size_t footnote(const et_md_mask *m, const line *l)
     return end + 2 + run(m, end + 2, l->end, " \t") - l->at;
 }
 
-/* import and export of MDX, which end at an empty line, or in code at its end. */
+/* import and export of MDX; they end at an empty line, or where their code ends. */
 static bool is_module(const et_md_mask *m, const line *l)
 {
     static const char *const exports[] = { "export const ", "export default ", "export function ",
@@ -257,8 +257,8 @@ static bool take_definition(et_md_mask *m, const line *l, const line *before)
     return good;
 }
 
-/* Between lines of ---, of +++, or of { and }, at the start. After a rule --- is an empty line.
- * Returns its bytes. */
+/* Masks front matter: at the start, between two lines of --- or +++, or between { and }. A ---
+ * before an empty line is a rule. Returns its bytes. */
 static size_t front_matter(et_md_mask *m)
 {
     line l = line_at(m, 0);
@@ -341,7 +341,7 @@ static size_t code_block(const et_md_mask *m, size_t at)
         return 0;
     snprintf(end, sizeof end, "%s%.*s ", liquid ? "end" : "/", (int)length, m->original + from);
     const size_t found = find(m, from + length, most, end), tag = find(m, from, found, "}");
-    /* One that is closed in itself, or is followed by another, has no content. */
+    /* A tag that closes itself, or that another such tag follows, has no content. */
     if (m->original[tag - 3] == '/' ||
         memmem(m->original + from, found - from, m->original + at, from + length - at))
         return 0;
@@ -367,15 +367,15 @@ static size_t braces(const et_md_mask *m, size_t at)
                : 0;
 }
 
-/* Whether only markers of items and quotes are before it in its line. */
+/* Whether only markers of items and quotes precede it in its line. */
 static bool begins_block(const et_md_mask *m, size_t at)
 {
     const char *end = at ? memrchr(m->original, '\n', at) : NULL;
     return in_items(m, line_at(m, end ? (size_t)(end + 1 - m->original) : 0)).at == at;
 }
 
-/* $$ ... $$, which has empty lines only if it begins a block, and $...$ with nothing blank inside
- * its ends and no digit after it. */
+/* $$ ... $$, with empty lines only if it begins a block; and $...$ without blanks inside its ends
+ * or a digit after it. */
 static size_t math(const et_md_mask *m, size_t at)
 {
     if (begins(m, at, m->length, "$$") && !begins_block(m, at))
@@ -519,8 +519,8 @@ static bool has_lines(const et_md_mask *m, size_t from, size_t to)
     return (!start || m->text[start - 1] == '\n') && (to == m->length || m->original[to] == '\n');
 }
 
-/* Whether markup up to `to` has code in it, or only its end has. next: of the code after its start.
- */
+/* Whether code is in markup that ends at `to`; end: only whether its end is in code. next: the
+ * first code after its start. */
 static bool has_code(const et_spans *code, size_t next, size_t to, bool end)
 {
     for (; next < code->count && code->items[next].start < to; next++) {

@@ -189,8 +189,8 @@ static bool is_no_sentence(const reader *r, size_t at)
                                  (text[at] == '%' && at + 1 < r->d->length && text[at + 1] == ' '));
 }
 
-/* Whether the line end stays, because one of its lines is no sentence but may be of a table, or is
- * a comment of MyST or a title of Pandoc, which begin with %. */
+/* Whether the line end stays, because a line at it may be part of a table, or begins with %, as
+ * comments of MyST and titles of Pandoc do. */
 static bool is_kept_line(const reader *r, size_t line_end)
 {
     const char *text = text_of(r);
