@@ -70,7 +70,8 @@
  *     int main(void)
  *     {
  *         et_layout_field x = { .name = "x", .dtype = ET_F32, .item = et_shape_1(2) };
- *         et_layout layout = { 1, 1, { "row" }, { 1 }, .field = &x };
+ *         et_layout layout = { .kinds = 1, .kind = { "row" }, .capacity = { 1 }, .fields = 1,
+ *                              .field = &x };
  *         et_error error = ET_ERROR_INIT;
  *         et_module *mod = NULL, *b = NULL, *c = NULL, *const *submodules;
  *         const et_module_variable *variables;

@@ -487,26 +487,29 @@ static const struct et_schedule_class {
     const char *peak, *other;
     relation relation;
 } classes[ET_RATE_COUNT] = {
-    [ET_RATE_CONSTANT] = { NULL, constant_rate, "constant.learning_rate" },
-    [ET_RATE_STEPWISE] = { stepwise_init, stepwise_rate, "stepwise.values" },
+    [ET_RATE_CONSTANT] = { .rate = constant_rate, .peak = "constant.learning_rate" },
+    [ET_RATE_STEPWISE] = { .init = stepwise_init,
+                           .rate = stepwise_rate,
+                           .peak = "stepwise.values" },
     [ET_RATE_EXPONENTIAL] = { exponential_init, exponential_rate,
                               "exponential.initial_learning_rate", "decay_rate", GROWS },
     [ET_RATE_POLYNOMIAL] = { NULL, polynomial_rate, "polynomial.initial_learning_rate",
                              "end_learning_rate", ABOVE },
-    [ET_RATE_COSINE] = { NULL, cosine_rate, "cosine.initial_learning_rate" },
+    [ET_RATE_COSINE] = { .rate = cosine_rate, .peak = "cosine.initial_learning_rate" },
     [ET_RATE_COSINE_RESTARTS] = { NULL, cosine_restarts_rate,
                                   "cosine_restarts.initial_learning_rate", "m_mul", GROWS },
     [ET_RATE_POWER] = { NULL, power_rate, "power.initial_learning_rate", "power", RISES },
     [ET_RATE_POWER_LINEAR] = { NULL, power_linear_rate, "power_linear.initial_learning_rate",
                                "power", RISES },
-    [ET_RATE_POWER_WITH_OFFSET] = { NULL, power_with_offset_rate,
-                                    "power_with_offset.pre_offset_learning_rate" },
-    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { step_cosine_init, step_cosine_rate,
-                                          "step_cosine_with_offset.values" },
+    [ET_RATE_POWER_WITH_OFFSET] = { .rate = power_with_offset_rate,
+                                    .peak = "power_with_offset.pre_offset_learning_rate" },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { .init = step_cosine_init,
+                                          .rate = step_cosine_rate,
+                                          .peak = "step_cosine_with_offset.values" },
     [ET_RATE_INVERSE_SQRT] = { inverse_sqrt_init, inverse_sqrt_rate,
                                "inverse_sqrt.peak_learning_rate", "warmup_init_learning_rate",
                                ABOVE },
-    [ET_RATE_COSINE_LOG] = { NULL, cosine_log_rate, "cosine_log.peak_learning_rate" },
+    [ET_RATE_COSINE_LOG] = { .rate = cosine_log_rate, .peak = "cosine_log.peak_learning_rate" },
 };
 
 /* The chosen schedule's settings; NULL: none is chosen. */
