@@ -25,7 +25,7 @@
 
 static atomic_int moments, killed_at; /* of this process so far; at which it is killed, 0: none */
 static atomic_bool best_dirty;        /* info.json was replaced, and its folder is not durable */
-static const char *bad_call, *bad_file;
+static const char *_Atomic bad_call, *_Atomic bad_file;
 static atomic_int bad_calls; /* that still fail */
 static time_t seconds_later; /* otherwise the clock stands still */
 
@@ -38,7 +38,8 @@ static void pass_moment(void)
 
 static bool fails(const char *call, const char *path)
 {
-    if (!bad_call || strcmp(bad_call, call) != 0 || !strstr(path, bad_file) || bad_calls <= 0)
+    const char *bad = bad_call, *file = bad_file;
+    if (!bad || strcmp(bad, call) != 0 || !file || !strstr(path, file) || bad_calls <= 0)
         return false;
     bad_calls--;
     errno = ENOSPC;

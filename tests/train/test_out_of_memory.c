@@ -222,6 +222,7 @@ static int averages_and_identity(const char *directory, et_error *error)
         !(status = et_params_new(&params, error)) &&
         !(status = et_params_declare(params, "w", et_shape_2(TOY_ROWS, TOY_COLUMNS), (et_init){ 0 },
                                      &index, error)) &&
+        !(status = et_params_materialize(params, false, error)) &&
         !(status = et_checkpoint_load_weights(params, path, true, NULL, error)))
         assert_memory_equal(et_params_values(params), saved.average, TOY_SIZE * sizeof(float));
     if (!status && !(status = et_identity_of_newest(&identity, directory, &arena, error)))
