@@ -23,9 +23,6 @@
 #include "engine/kernel/arguments.h"
 #include "engine/kernel/sizes.h"
 
-/* Bytes of a line of cache: every part of the memory begins at one. */
-#define LINE 64
-
 /* Added to a float32 below 2^22 and subtracted again: the nearest whole number, as rintf. */
 #define NEAREST 0x1.8p23f
 
