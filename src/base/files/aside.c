@@ -75,7 +75,7 @@ static int look_at(struct stat *info, const char *directory, const char *name)
     return failed;
 }
 
-/* Whether the files can go into the folder: no file there has one of their names. */
+/* Whether the files can go into the folder: no other file there has one of their names. */
 static bool has_room(const aside *a)
 {
     bool begun = !a->alone;
