@@ -17,8 +17,8 @@
  * the log. */
 int et_team_threads(void);
 
-/* Returns threads, or 1 in a thread after fork(), and sets OpenMP to this number: a bound for teams
- * whose size was chosen before the fork. */
+/* A bound for teams whose size was chosen before a fork(): threads; in a thread after the fork 1,
+ * to which OpenMP is then set too. */
 int et_team_most(int threads);
 /* The size of a team that begins now and uses no scratch by thread. */
 int et_team_now(void);
