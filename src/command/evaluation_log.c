@@ -60,7 +60,7 @@ static int replay_all(et_evaluation_log *log, et_sink *events, const char *path,
     while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line)
         status = replay(log, events, line, &lines.arena, error);
     if (status)
-        et_fail_while(error, status, "%s: line %" PRId64, path, lines.number);
+        et_fail_while(error, status, "%s:%" PRId64, path, lines.number);
     et_json_lines_close(&lines);
     return status;
 }
@@ -150,7 +150,7 @@ int et_evaluation_log_find_last(et_value **values, const char *path, const char 
             *values ? et_value_merge(*values, rest, error) : et_alloc_failed(error, 0, "values");
     }
     if (status)
-        et_fail_while(error, status, "%s: line %" PRId64, path, lines.number);
+        et_fail_while(error, status, "%s:%" PRId64, path, lines.number);
     else if (!*values)
         status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s", path, name);
     et_json_lines_close(&lines);

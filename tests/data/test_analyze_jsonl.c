@@ -162,6 +162,12 @@ static void test_analyze_jsonl__bad(void **state)
     et_analysis analysis;
     assert_int_equal(analyze(&analysis, write_text(*state, "bad.jsonl", line), NULL, &error),
                      ET_EDATA);
+    /* One position, one reason. */
+    const char *broken = write_text(*state, "broken.jsonl", "{\"a\": 1}\n{\"a\": 1\n");
+    char says[4096];
+    snprintf(says, sizeof says, "%s:2: column 7: not JSON: '}' expected near end of file", broken);
+    assert_int_equal(analyze(&analysis, broken, NULL, &error), ET_EDATA);
+    assert_string_equal(error.text, says);
     const char *both[] = { write_text(*state, "a.csv", "a\n1\n"),
                            write_text(*state, "a.jsonl", "{\"a\": 1}\n") };
     assert_int_equal(et_analyze(&analysis, &(et_strings){ both, 2 }, NULL, &error), ET_EDATA);

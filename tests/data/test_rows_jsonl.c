@@ -166,7 +166,8 @@ static void test_rows_jsonl__cells(void **state)
     assert_null(cells[3].text);
     assert_ok(parse(cells, &columns, "{\"size\": null}", &arena, error));
     assert_true(!cells[0].text && !cells[1].text && !cells[2].text);
-    assert_fails(parse(cells, &columns, "{\"size\": 1", &arena, error), ET_EDATA, "not JSON");
+    assert_fails(parse(cells, &columns, "{\"size\": 1", &arena, error), ET_EDATA,
+                 "column 10: not JSON: ");
     assert_fails(parse(cells, &columns, "[1]", &arena, error), ET_EDATA, "is not a row");
     assert_fails(parse(cells, &columns, "{\"pair\": [1]}", &arena, error), ET_EDATA,
                  "column pair: give a list of 2 values");

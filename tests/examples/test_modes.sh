@@ -94,7 +94,7 @@ cmp trained measured >>log || fail "gone on: other values"
 echo 'no line' >>usual/validation/metrics.jsonl
 code=0
 "$own" train --model-dir usual --mode continuous_eval >out 2>log || code=$?
-[ "$code" != 0 ] && grep -q 'validation/metrics.jsonl: line 5' log || fail "a wrong line: $code"
+[ "$code" != 0 ] && grep -q 'validation/metrics.jsonl:5: ' log || fail "a wrong line: $code"
 cp two usual/validation/metrics.jsonl
 "$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "go on once more"
 

@@ -27,6 +27,13 @@
 #define DEPTH_MAX  64
 #define LENGTH_MAX ((size_t)128 << 20)
 
+/* Puts the position before the recorded text. name NULL: the caller knows the only line. */
+static int fail_at(et_error *error, const char *name, int line, size_t column)
+{
+    return name ? et_fail_while(error, ET_EFORMAT, "%s:%d:%zu", name, line, column)
+                : et_fail_while(error, ET_EFORMAT, "column %zu", column);
+}
+
 /* ET_EFORMAT where text nests too deep. Scans the bytes outside strings. jansson refuses unmatched
  * brackets; a text that is not JSON may be refused for its depth. jansson's tree has a few times
  * the size of the text, so LENGTH_MAX is checked too. */
@@ -50,8 +57,8 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
         } else if (c == ']' || c == '}') {
             depth--;
         } else if ((c == '[' || c == '{') && ++depth > DEPTH_MAX) {
-            return et_fail(error, ET_EFORMAT, "%s:%d:%zu: nested deeper than %d levels", name, line,
-                           i - line_start + 1, DEPTH_MAX);
+            et_fail(error, ET_EFORMAT, "nested deeper than %d levels", DEPTH_MAX);
+            return fail_at(error, name, line, i - line_start + 1);
         }
     }
     return ET_OK;
@@ -281,12 +288,13 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
         return et_alloc_failed(error, length, name);
     /* jansson's own message, with line and column; its column counts characters of that line. */
-    if (!json)
-        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s%s", name, reason.line,
-                       reason.column, reason.text,
-                       strstr(reason.text, "'NaN'") || strstr(reason.text, "'Infinity'")
-                           ? "; JSON has no such number: write null"
-                           : "");
+    if (!json) {
+        et_fail(error, ET_EFORMAT, "not JSON: %s%s", reason.text,
+                strstr(reason.text, "'NaN'") || strstr(reason.text, "'Infinity'")
+                    ? "; JSON has no such number: write null"
+                    : "");
+        return fail_at(error, name, reason.line, (size_t)reason.column);
+    }
     rest numbers = { written ? text : NULL, text + length };
     et_value *value = convert(json, arena, &numbers);
     json_decref(json);
@@ -300,19 +308,20 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length, const char *name,
                  bool written, et_error *error)
 {
-    et_assert(out && arena && name);
+    const char *whole = name ? name : "the line";
+    et_assert(out && arena);
     if (!text)
-        return et_fail(error, ET_EDATA, "%s: the text is NULL", name);
+        return et_fail(error, ET_EDATA, "%s: the text is NULL", whole);
     if (length > LENGTH_MAX)
         return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON, more than the limit of %zu",
-                       name, length, LENGTH_MAX);
+                       whole, length, LENGTH_MAX);
     int status = check_depth(text, length, name, error);
     if (status)
         return status;
     reading own = { .memory = ET_ARENA_INIT };
     pthread_once(&installed, install);
     current = &own;
-    status = setjmp(own.refused) ? et_alloc_failed(error, length, name)
+    status = setjmp(own.refused) ? et_alloc_failed(error, length, whole)
                                  : read_text(out, arena, text, length, name, written, error);
     current = NULL;
     et_arena_release(&own.memory);
@@ -346,7 +355,7 @@ int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most,
 int et_json_lines_open(et_json_lines *lines, const char *path, size_t most, et_error *error)
 {
     size_t length;
-    *lines = (et_json_lines){ .path = path, .arena = ET_ARENA_INIT };
+    *lines = (et_json_lines){ .arena = ET_ARENA_INIT };
     int status = et_file_read(&lines->text, &length, path, most, error);
     if (status)
         return status;
@@ -364,7 +373,7 @@ int et_json_lines_next(et_json_lines *lines, et_value **line, et_error *error)
         return ET_OK;
     lines->at = stop + 1;
     lines->number++;
-    return et_json_parse(line, &lines->arena, from, (size_t)(stop - from), lines->path, error);
+    return et_json_parse(line, &lines->arena, from, (size_t)(stop - from), NULL, error);
 }
 
 void et_json_lines_close(et_json_lines *lines)

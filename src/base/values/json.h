@@ -8,8 +8,9 @@
 #include "base/arena.h"
 #include "base/text/strbuf.h"
 
-/* Parses length bytes. name is for messages (a file's path). ET_EFORMAT also for an integer beyond
- * 64 bits and a number beyond a double. */
+/* Parses length bytes. name is for messages (a file's path); NULL: the text is one line, messages
+ * have only the column, and the caller adds the file and line. ET_EFORMAT also for an integer
+ * beyond 64 bits and a number beyond a double. */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
 
@@ -33,9 +34,9 @@ int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most,
  *         status = ...;
  *     et_json_lines_close(&lines);
  *
- * A last line without its end, as a kill leaves it, is not read. */
+ * A last line without its end, as a kill leaves it, is not read. The caller adds path and number to
+ * the message of a failure. */
 typedef struct et_json_lines {
-    const char *path;     /* borrowed */
     char *text;           /* owned */
     const char *at, *end; /* bytes not read yet; at the end: the torn line */
     int64_t number;       /* of the last line that was read, from 1 */

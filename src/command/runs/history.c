@@ -190,18 +190,13 @@ static int walk(line *l, size_t length, const et_value *dict, point_taker take, 
 
 /* ---- lines ---- */
 
-/* Parses one line as a dict. The parser's message begins with its own line number, always 1, which
- * is replaced by `where`. */
+/* Parses one line, at `where`, as a dict. */
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length,
                  const char *where, et_error *error)
 {
-    static const char before[] = "line:1:";
-    et_error reason = ET_ERROR_INIT;
-    int status = et_json_parse(out, arena, text, length, "line", &reason);
-    if (status == ET_EFORMAT && !strncmp(reason.text, before, sizeof before - 1))
-        return et_fail(error, status, "%s:%s", where, reason.text + sizeof before - 1);
+    const int status = et_json_parse(out, arena, text, length, NULL, error);
     if (status)
-        return et_fail(error, status, "%s: %s", where, reason.text);
+        return et_fail_while(error, status, "%s", where);
     if ((*out)->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EFORMAT, "%s: expected {\"step\": ...}, found %s", where,
                        et_value_kind_name((*out)->kind));

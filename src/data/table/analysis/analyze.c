@@ -119,8 +119,8 @@ static int read_json_file(json_reading *r, line_fn *use, void *payload, et_error
             break;
         et_value *object;
         et_arena_release(&r->line);
-        status = et_json_parse_written(&object, &r->line, row.json.data, row.json.length,
-                                       "the line", error);
+        status =
+            et_json_parse_written(&object, &r->line, row.json.data, row.json.length, NULL, error);
         if (status == ET_EFORMAT)
             status = et_fail_while(error, ET_EDATA, "%s:%lld", path_of(r), (long long)row.number);
         else if (!status && object->kind != ET_VALUE_DICT)

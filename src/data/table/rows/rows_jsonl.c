@@ -311,11 +311,14 @@ int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes 
                  et_arena *arena, const et_value **object, et_error *error)
 {
     et_value *value = NULL;
-    int status = et_json_parse_written(&value, arena, json->data, json->length, "the line", error);
+    int status = et_json_parse_written(&value, arena, json->data, json->length, NULL, error);
     if (object)
         *object = value;
-    if (status == ET_EFORMAT)
-        return et_fail_while(error, ET_EDATA, "not JSON");
+    if (status == ET_EFORMAT) {
+        status = ET_EDATA;
+        if (error)
+            error->status = status;
+    }
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is not a row; write an object, {\"column\": value}",
                        et_json_kind_name(value->kind));
