@@ -120,7 +120,7 @@ static void copy_state(et_state *to, const et_state *from, et_step *step, int64_
     et_arena_release(&arena);
 }
 
-/* Step, first value and samples are named, and nothing has changed: of one batch, and of the
+/* Step, row, value and field are named, and nothing has changed: of one batch, and of the
  * first and the second of two. */
 static void test_overflow__fail(void **state)
 {
@@ -128,9 +128,9 @@ static void test_overflow__fail(void **state)
     static const struct {
         int shards, batch, step;
         const char *samples;
-    } cases[] = { { 1, 2, 3, "batch: row 8" },
-                  { 2, 2, 2, "batch: row 8" },
-                  { 2, 3, 2, "batch: row 12" } };
+    } cases[] = { { 1, 2, 3, ": row 10 has nan in y; " },
+                  { 2, 2, 2, ": row 10 has nan in y; " },
+                  { 2, 3, 2, ": row 14 has nan in y; " } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         spoil bad = { { cases[i].batch, -1 }, NAN }, none = { { -1 }, 0 };
         fixture f, good;
@@ -144,8 +144,7 @@ static void test_overflow__fail(void **state)
         }
         et_error why = ET_ERROR_INIT;
         assert_int_equal(et_step_run(&f.step, &why), ET_EDIVERGED);
-        if (!strstr(why.text, step) || !strstr(why.text, cases[i].samples) ||
-            !strstr(why.text, "first in mul") || strstr(why.text, "the last of the sum"))
+        if (!strstr(why.text, step) || !strstr(why.text, cases[i].samples))
             fail_msg("case %zu: %s", i, why.text);
         assert_int_equal(f.step.count, cases[i].step - 1);
         assert_same_tensors(f.state, good.state);

@@ -572,9 +572,16 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
         const et_plan_call *call = &plan->calls[i];
         et_plan_begin_call(plan, i);
         call->run(plan, call);
+        bool finite = true;
         for (int k = 0; k < call->out_count; k++)
-            if (!is_finite(&plan->values[call->out[k]].tensor))
-                return call->node->name;
+            finite &= is_finite(&plan->values[call->out[k]].tensor);
+        for (int k = 0; k < call->in_count && !finite; k++) {
+            const et_plan_value *in = &plan->values[call->in[k]];
+            if (in->storage == VALUE_IS_INPUT && !is_finite(&in->tensor))
+                return in->node->name;
+        }
+        if (!finite)
+            return call->node->name;
     }
     return NULL;
 }

@@ -109,7 +109,8 @@ et_tensor et_plan_output(const et_plan *plan, int i);
 const et_tensor *et_plan_output_at(const et_plan *plan, int i);
 
 /* Runs again and checks each value: the name of the first node whose value is not finite, or NULL.
- * For messages after a loss was not finite. */
+ * An input that is not finite is named only if a call makes such a value of it. For messages after
+ * a loss was not finite. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random);
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan);

@@ -26,6 +26,30 @@
 #define LEFT_OUT_MAX 100
 #define SCALE_MAX    0x1p100
 
+/* Writes "row 17 has nan in x" if the batch's field of this name has a value that is not finite. */
+static bool describe_value(const et_step *step, const char *name, char *text, size_t size)
+{
+    const et_layout *layout = step->batch->layout;
+    const int k = et_layout_find(layout, name);
+    const et_layout_field *field = k < 0 ? NULL : &layout->field[k];
+    if (!field || field->kind || field->dtype != ET_F32)
+        return false;
+    const int64_t each = et_shape_count(field->item), count = step->batch->filled[0] * each;
+    const float *value = step->batch->data[k];
+    int64_t i = 0;
+    while (i < count && isfinite(value[i]))
+        i++;
+    if (i == count)
+        return false;
+    et_batch one = *step->batch;
+    one.sample += i / each;
+    one.filled[0] = 1;
+    et_source_describe(step->parts.source, &one, text, size);
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, " has %g in %s", (double)value[i], name);
+    return true;
+}
+
 /* Runs the batch again to name the first value that is not finite. If only the sum of several
  * batches' finite gradients is too large, there is no such value: then its norm is named. */
 static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
@@ -33,6 +57,10 @@ static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
     char batch[768];
     (void)self;
     const char *name = et_pass_find_not_finite(step->parts.pass);
+    if (name && describe_value(step, name, batch, sizeof batch))
+        return et_fail(error, ET_EDIVERGED,
+                       "step %lld: the loss or gradient is not finite: %s; correct this value",
+                       (long long)step->count + 1, batch);
     et_source_describe(step->parts.source, step->batch, batch, sizeof batch);
     return et_fail(error, ET_EDIVERGED,
                    "step %lld: the loss or gradient is not finite, first in %s; batch: %s%s. Lower "

@@ -241,6 +241,27 @@ static void test_misuse__of_labels(void **state)
     et_model_close(own);
 }
 
+/* Names the row, the value and the field, and not the batch. */
+static void test_misuse__of_numbers(void **state)
+{
+    (void)state;
+    static float x[40][2];
+    static int32_t y[40];
+    static const struct {
+        float value;
+        const char *says;
+    } rows[] = { { NAN, "row 33 has nan in x" }, { -INFINITY, "row 33 has -inf in x" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        et_model *own = open_disc();
+        char says[200];
+        x[33][1] = rows[i].value;
+        snprintf(says, sizeof says, ": the loss or gradient is not finite: %s; correct this value",
+                 rows[i].says);
+        assert_fails(et_model_fit_arrays(own, x, y, 40, NULL, error), ET_EDIVERGED, says);
+        et_model_close(own);
+    }
+}
+
 static void test_misuse__of_files(void **state)
 {
     (void)state;
@@ -348,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_misuse__of_groups),
         cmocka_unit_test(test_misuse__of_arrays),
         cmocka_unit_test(test_misuse__of_labels),
+        cmocka_unit_test(test_misuse__of_numbers),
         cmocka_unit_test(test_misuse__of_files),
         cmocka_unit_test(test_misuse__of_other_weights),
         cmocka_unit_test(test_misuse__of_batches),
