@@ -444,6 +444,10 @@ static int read_settings(tuning *t, et_error *error)
     int status = configure(&experiment, t, NULL, &arena, error);
     if (!status)
         status = et_series_check_none(&experiment, "tune", error);
+    if (!status && !experiment.trainer.validation_interval)
+        status = et_fail(error, ET_ECONFIG,
+                         "trainer.validation_interval is 0, but tune compares trials by their "
+                         "validations; set an interval");
     if (!status) {
         t->kind = experiment.kind;
         t->length = experiment.trainer.train_steps;

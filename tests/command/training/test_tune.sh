@@ -133,6 +133,8 @@ awk -v loss="$loss" '$1 == 1 && $2 == 1 { ok = ($3 - loss) ^ 2 < 1e-10 && $4 == 
 # Without a validation there is nothing to compare by.
 says 3 'no validation to compare trials by' tune tabular/mlp_small blind --data train.csv --target kind --steps 20 --trials 1 \
     --search lr=1e-4..1e-2:log --set task.held_out=0
+says 3 'trainer.validation_interval is 0, but tune compares trials' tune tabular/mlp_small blind --data train.csv --target kind \
+    --steps 20 --trials 1 --search lr=1e-4..1e-2:log --set trainer.validation_interval=0
 [ ! -e blind ] || fail "a trial was trained before: $(ls -R blind)"
 
 # Translation.
