@@ -354,6 +354,27 @@ static void test_options__none(void **state)
     }
 }
 
+static void test_options__times(void **state)
+{
+    options o;
+    (void)state;
+    static const struct {
+        const char *word;
+        double seconds;
+    } times[] = {
+        { "--limit=1h30m", 5400 },     { "--limit=90m", 5400 },
+        { "--limit=2.5h", 9000 },      { "--limit=45s", 45 },
+        { "--limit=1:30:00", 5400 },   { "--limit=10:00", 600 },
+        { "--limit=1d2h3m4s", 93784 }, { "--limit=2-00:00:00", 172800 },
+        { "--limit=1h0.5s", 3600.5 },
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        const char *const one[] = { times[i].word, NULL };
+        assert_int_equal(parse_words(&o, one, NULL), ET_OK);
+        assert_true(o.limit == times[i].seconds);
+    }
+}
+
 /* Letters, times, sizes, numbered values, words and rows of another table. */
 static void test_options__forms_of_value(void **state)
 {
@@ -398,7 +419,17 @@ static void test_options__forms_of_value(void **state)
     } rows[] = {
         { { "-n" }, "test: --batch needs a value: N" },
         { { "-x" }, "test: no option -x; options are whole words" },
-        { { "--limit=soon" }, "--limit soon: not a time" },
+        { { "--limit=soon" },
+          "--limit soon: not a time; write 1h30m, 90m, 2.5h, 45s or 1:30:00 (hours, minutes, "
+          "seconds)" },
+        { { "--limit=1h30" }, "--limit 1h30: not a time" },
+        { { "--limit=30m1h" }, "--limit 30m1h: not a time" },
+        { { "--limit=1h1h" }, "--limit 1h1h: not a time" },
+        { { "--limit=1h-1m" }, "--limit 1h-1m: not a time" },
+        { { "--limit=1h 30m" }, "--limit 1h 30m: not a time" },
+        { { "--limit=90" }, "--limit 90: not a time" },
+        { { "--limit=0s" }, "--limit 0s: not a time" },
+        { { "--limit=nanm" }, "--limit nanm: not a time" },
         { { "--memory=0" }, "--memory 0: not a size" },
         { { "--layers:0=1" }, "--layers:0: the number after \":\" must be 1 to 1024" },
         { { "--layers:2=65" }, "--layers:2: 65 is out of range" },
@@ -489,13 +520,13 @@ static void test_options__position(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options__forms),          cmocka_unit_test(test_options__edges),
-        cmocka_unit_test(test_options__wrong),          cmocka_unit_test(test_options__choice),
-        cmocka_unit_test(test_options__long_word),      cmocka_unit_test(test_options__many),
-        cmocka_unit_test(test_options__no_rest),        cmocka_unit_test(test_options__help),
-        cmocka_unit_test(test_options__switch),         cmocka_unit_test(test_options__none),
-        cmocka_unit_test(test_options__forms_of_value), cmocka_unit_test(test_options__position),
-        cmocka_unit_test(test_options__missing),
+        cmocka_unit_test(test_options__forms),     cmocka_unit_test(test_options__edges),
+        cmocka_unit_test(test_options__wrong),     cmocka_unit_test(test_options__choice),
+        cmocka_unit_test(test_options__long_word), cmocka_unit_test(test_options__many),
+        cmocka_unit_test(test_options__no_rest),   cmocka_unit_test(test_options__help),
+        cmocka_unit_test(test_options__switch),    cmocka_unit_test(test_options__none),
+        cmocka_unit_test(test_options__times),     cmocka_unit_test(test_options__forms_of_value),
+        cmocka_unit_test(test_options__position),  cmocka_unit_test(test_options__missing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_arena_release(&arena);

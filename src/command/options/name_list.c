@@ -110,26 +110,38 @@ static bool read_clock(double *seconds, const char *text)
     return parts == 3 || (parts == 2 && !has_days);
 }
 
-int et_amount_time(double *seconds, const char *name, const char *text, et_error *error)
+/* Reads 45s, 2.5h and 1d12h30m, larger units first. false: text has another form. */
+static bool read_units(double *seconds, const char *text)
 {
-    et_assert(seconds && name && text);
     static const struct {
         char unit;
         double seconds;
-    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-    char *end;
-    bool right = strchr(text, ':') && read_clock(seconds, text);
-    double number = et_decimal_read_typed(text, &end);
-    for (size_t i = 0; !right && i < sizeof units / sizeof units[0]; i++)
-        if (end != text && *end == units[i].unit && !end[1]) {
-            *seconds = number * units[i].seconds;
-            right = true;
-        }
+    } units[] = { { 'd', 86400 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
+    size_t i = 0;
+    *seconds = 0;
+    do {
+        char *end;
+        const double number = et_decimal_read_typed(text, &end);
+        while (i < sizeof units / sizeof units[0] && units[i].unit != *end)
+            i++;
+        if (end == text || !(number >= 0) || i == sizeof units / sizeof units[0])
+            return false;
+        *seconds += number * units[i++].seconds;
+        text = end + 1;
+    } while (*text);
+    return true;
+}
+
+int et_amount_time(double *seconds, const char *name, const char *text, et_error *error)
+{
+    et_assert(seconds && name && text);
+    const bool right = strchr(text, ':') ? read_clock(seconds, text) : read_units(seconds, text);
     if (right && *seconds > 0 && *seconds <= TIME_MAX)
         return ET_OK;
     return et_fail(error, ET_EUSAGE,
-                   "--%s %s: not a time; write 1:30:00 (hours, minutes, seconds) or 90m", name,
-                   text);
+                   "--%s %s: not a time; write 1h30m, 90m, 2.5h, 45s or 1:30:00 (hours, minutes, "
+                   "seconds)",
+                   name, text);
 }
 
 int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error)

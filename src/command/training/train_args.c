@@ -60,7 +60,7 @@ static const et_option options[] = {
                     "from its settings)"),
     ET_OPTION_TIME(
         et_train_args, time_limit, "time-limit", "TIME",
-        "save and stop with exit code 75 after this time: 1:30:00, 2-00:00:00, 90m, 1.5h"),
+        "save and stop with exit code 75 after this time: 1h30m, 90m, 2.5h, 1:30:00, 2-00:00:00"),
     ET_OPTION_FLAG(
         et_train_args, distributed, "distributed",
         "train with a master, workers and parameter servers, all started on this machine"),
