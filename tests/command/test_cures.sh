@@ -109,6 +109,26 @@ says 0 '^tabular/mlp ' list tabular
 says 0 '^task.model.mlp.dropout' list mlp dropout
 refused 2 'init: mlp is an experiment; write --experiment mlp' init mlp
 
+# ---- settings that `list` printed are a file; without a name the message names the file
+for name in tabular/mlp_small tabular/realmlp; do
+    "$etude" list $name >x.yaml
+    head -1 x.yaml | grep -qx "experiment: $name" || fail "list: $(head -1 x.yaml)"
+    says 0 "^experiment  *$name " train listed --config x.yaml --data t.csv --target kind --steps 1
+    "$etude" list $name --yaml >whole.yaml
+    says 0 '^done' train whole --config whole.yaml --data t.csv --target kind --steps 1
+    cmp listed/params.yaml whole/params.yaml || fail "list $name: another run than list --yaml"
+    rm -r listed whole
+done
+says 0 '^task.model.mlp.dropout' list tabular/mlp dropout
+! grep -q '^experiment' out || fail 'list NAME WORD: names the experiment'
+"$etude" list tabular/pack | sed 1d >x.yaml
+refused 2 'train: x.yaml names no experiment; add a line .experiment: NAME., or give --experiment' train new --config x.yaml
+refused 3 'x.yaml names no experiment (add a line .experiment: NAME.), so Etude uses tabular/auto: ' train new --config x.yaml \
+    --data t.csv --target kind --set trainer.validation_interval=1ep
+"$etude" list translation/tiny | sed 1d >x.yaml
+refused 3 'x.yaml names no experiment .*uses tabular/auto: x.yaml:1: task.model.encoder: no such setting' train new --config x.yaml \
+    --data t.csv --target kind
+
 # ---- the nearest of logged values
 refused 3 'no metric is called acc. Nearest: accuracy; there is' plot m --metric acc
 refused 2 'not acc. Nearest: accuracy' runs --sort acc m

@@ -17,6 +17,7 @@
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 #include "base/text/unicode.h"
+#include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
@@ -332,7 +333,7 @@ static void print_commented(const char *setting, const char *text)
 }
 
 /* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)"
- * A value with several lines shows only its first line. After # are the field's help and range.
+ * After # are the field's help and range.
  * chosen: a recipe set the value. */
 static void print_setting(const et_field *field, const char *path, const et_value *value,
                           bool chosen)
@@ -341,10 +342,14 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
     et_strbuf text = ET_STRBUF_INIT, plain = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "%s: ", path);
+    const size_t length = line.length;
     et_yaml_print(&line, value);
     et_assert(field->help);
     et_field_range(field, &range);
-    et_strbuf_truncate(&line, strcspn(et_strbuf_text(&line), "\n"));
+    if (strchr(et_strbuf_text(&line), '\n')) {
+        et_strbuf_truncate(&line, length);
+        et_json_print(&line, value, 0); /* YAML too, and one line */
+    }
     et_plain_append(&plain, et_strbuf_text(&line));
     et_strbuf_printf(&text, "%s%s", chosen ? "chosen when the run begins: " : "", field->help);
     if (range.length)
@@ -466,6 +471,9 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
             print_settings(l, experiment.table, echo, "", &arena);
         status = et_print_json(results, error);
     } else if (echo && !l->yaml) {
+        /* A file of these lines is a file of settings. */
+        if (l->words.count <= 1 && !l->all)
+            et_print(stdout, "experiment: %s\n", experiment.name);
         print_settings(l, experiment.table, echo, "", &arena);
         status =
             l->shown

@@ -834,6 +834,8 @@ int et_series_train(const et_call *call, const et_train_args *args, et_train_set
     s.quiet = (et_quiet_log){ .program = call->program, .reported = &s.reported };
     et_show_log_quietly(&s.quiet);
     int status = begin(&s, error);
+    if (status == ET_ECONFIG)
+        et_train_fail_unnamed(settings, status, error);
     et_show_log_on(call->program, NULL);
     const bool take_back = status && !s.set_up;
     if (take_back && s.directory.fresh && s.run)

@@ -94,9 +94,12 @@ const et_usage et_usage_train = { options, sizeof(et_train_args),
 
 /* The beginning: the experiment named here or in a file of settings, else the settings of the
  * existing run, or of the run whose weights are used. The first file that names one counts. */
-static int begin(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                 const et_program *program, et_arena *arena, et_error *error)
+static int begin(et_train_settings *settings, const et_train_args *args, const et_program *program,
+                 et_error *error)
 {
+    et_experiment *experiment = &settings->experiment;
+    et_initial *initial = &settings->initial;
+    et_arena *arena = settings->arena;
     /* The command line goes before files, files before the run. */
     const char *name = args->experiment;
     int status = ET_OK;
@@ -117,11 +120,27 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
     if (initial->from)
         return et_initial_begin(initial, experiment, program, arena, error);
     name = et_option_settings_experiment(&args->settings, program);
+    settings->unnamed = args->config.count ? args->config.items[0] : NULL;
     if (name)
         return et_experiment_begin(experiment, program, name, arena, error);
+    if (settings->unnamed)
+        return et_fail(error, ET_EUSAGE,
+                       "train: %s names no experiment; add a line `experiment: NAME`, or give "
+                       "--experiment (`%s list` shows all)",
+                       settings->unnamed, program->name);
     return et_fail(error, ET_EUSAGE,
                    "train: --experiment is missing; `%s list` shows all experiments",
                    program->name);
+}
+
+int et_train_fail_unnamed(const et_train_settings *settings, int status, et_error *error)
+{
+    return status && settings->unnamed
+               ? et_fail_while(error, status,
+                               "%s names no experiment (add a line `experiment: NAME`), so Etude "
+                               "uses %s",
+                               settings->unnamed, settings->experiment.name)
+               : status;
 }
 
 static int assemble(et_train_settings *settings, const et_train_args *args,
@@ -136,12 +155,12 @@ static int assemble(et_train_settings *settings, const et_train_args *args,
     *initial = (et_initial){ .from = gone ? NULL : args->init, .option = "--init" };
     int status;
     if ((status = et_initial_find(initial, program, arena, error)) ||
-        (status = begin(experiment, initial, args, program, arena, error)) ||
+        (status = begin(settings, args, program, error)) ||
         (status = et_initial_apply(initial, experiment, arena, error)))
         return status;
     for (size_t i = 0; i < args->config.count; i++)
         if ((status = et_experiment_read_file(experiment, args->config.items[i], arena, error)))
-            return status;
+            return et_train_fail_unnamed(settings, status, error);
     if ((status = et_option_settings_apply(&args->settings, experiment, arena, error)))
         return status;
     experiment->source = ET_SETTINGS_SET;

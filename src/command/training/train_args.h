@@ -55,7 +55,8 @@ extern const et_usage et_usage_train;
 typedef struct et_train_settings {
     et_arena *arena; /* of their texts; borrowed */
     et_experiment experiment;
-    et_initial initial; /* the source of --init; to be closed, also after a failure */
+    et_initial initial;  /* the source of --init; to be closed, also after a failure */
+    const char *unnamed; /* first settings file, if the data chose the experiment; else NULL */
     bool assembled;
     et_error failure; /* of the assembly; status 0: none */
 } et_train_settings;
@@ -66,6 +67,8 @@ int et_train_assemble(et_train_settings *settings, const et_train_args *args,
                       const et_program *program, et_error *error);
 /* Checks all settings together, because one may depend on another, and locks them. */
 int et_train_settle(et_experiment *experiment, et_error *error);
+/* Adds to a failure that the settings file names no experiment, if so. Returns status. */
+int et_train_fail_unnamed(const et_train_settings *settings, int status, et_error *error);
 /* Assembles and settles. */
 int et_train_configure(et_train_settings *settings, const et_train_args *args,
                        const et_program *program, et_error *error);
