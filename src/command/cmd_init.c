@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
 #include "command/options/options.h"
@@ -154,7 +155,7 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
         out,
         "# Settings for `%s train RUN --config %s`. If you remove a line, the\n# experiment's "
         "value is used. `%s list %s --all` shows the other groups.\n\nexperiment: %s\n",
-        program, file, program, experiment->name, experiment->name);
+        program, et_shell_quote(file).text, program, experiment->name, experiment->name);
     et_strbuf path = ET_STRBUF_INIT;
     print_group(out, experiment, &path, experiment->table, values, were, 0);
     out->failed |= path.failed;
@@ -187,7 +188,7 @@ static int write_file(const init_options *args, const char *file, const et_strbu
             stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
             link ? ", in place of the symbolic link; the file that the link pointed to is unchanged"
                  : "",
-            call->program->name, file);
+            call->program->name, et_shell_quote(file).text);
     return status;
 }
 

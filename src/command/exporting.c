@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "formats/safetensors/safetensors.h"
@@ -28,8 +29,12 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
             return et_fail(
                 error, ET_EUSAGE,
                 "--output %s: this model gives several ONNX files; name a directory, such "
-                "as --format onnx --output %.*s",
-                args->output, (int)(strlen(args->output) - strlen(".onnx")), args->output);
+                "as --format onnx --output %s",
+                args->output,
+                et_shell_quote(et_path_print("%.*s", (int)(strlen(args->output) - strlen(".onnx")),
+                                             args->output)
+                                   .text)
+                    .text);
         args->options.format = "onnx";
     }
     /* A file replaces an existing one. A directory is made, or must contain none of the files, so

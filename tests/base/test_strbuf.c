@@ -35,6 +35,25 @@ static void test_strbuf__appends(void **state)
     et_strbuf_release(&buffer);
 }
 
+static void test_strbuf__shell(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        { "runs/a-1.2=b,c:d@e%f+g^h", "runs/a-1.2=b,c:d@e%f+g^h" },
+        { "", "''" },
+        { "my runs/a", "'my runs/a'" },
+        { "it's", "'it'\\''s'" },
+        { "a;b", "'a;b'" },
+        { ">>fra<<", "'>>fra<<'" },
+        { "$HOME`id`\\", "'$HOME`id`\\'" },
+        { "~a", "'~a'" },
+        { "a\nb", "'a\nb'" },
+        { "caf\xc3\xa9", "caf\xc3\xa9" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_string_equal(et_shell_quote(rows[i][0]).text, rows[i][1]);
+}
+
 static void test_strbuf__doubles(void **state)
 {
     (void)state;
@@ -163,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strbuf__appends),
+        cmocka_unit_test(test_strbuf__shell),
         cmocka_unit_test(test_strbuf__doubles),
         cmocka_unit_test(test_strbuf__doubles_read_back),
         cmocka_unit_test(test_strbuf__doubles_are_shortest),

@@ -28,6 +28,15 @@ refused 2 'data: give a subcommand: data analyze t.csv$' data t.csv
 refused 3 'git clone https://huggingface.co/Helsinki-NLP/opus-mt-en-de. and import the folder opus-mt-en-de' import Helsinki-NLP/opus-mt-en-de
 refused 3 'Etude downloads nothing' import Helsinki-NLP/opus-mt-en-de --output new
 
+# ---- commands to copy: a shell reads them back as the same words
+cp t.csv "it's a table.csv"
+refused 2 "name it with --data: .etude train --data 'it'.''s a table.csv' ...." train "it's a table.csv" --target kind
+refused 2 "data: give a subcommand: data analyze 'it'.''s a table.csv'\$" data "it's a table.csv"
+refused 2 "if this is a setting, write --set 'task.loss=\[a b\]'" train new 'task.loss=[a b]'
+refused 3 "git clone 'https://huggingface.co/a/b;c'. and import" import 'a/b;c'
+says 0 "^done .* .etude predict --model-dir 'the run; \$0'. " train 'the run; $0' --experiment tabular/mlp --data t.csv --target kind --steps 2
+rm -r 'the run; $0'
+
 # ---- a table of other columns
 printf 'a,b\n1,2\n' >other.csv
 refused 3 'other.csv:1: the first row (a, b) has none of the columns that the model reads (size, colour, price)' predict m other.csv

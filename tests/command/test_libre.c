@@ -81,7 +81,7 @@ static void test_libre__wrong_targets(void **state)
           { NULL, 0 },
           true,
           "the model has no tag for de; it has tags for fr, es, pt-BR" },
-        { "en", { unnamed, 1 }, false, "--tag fr=<2no>" },
+        { "en", { unnamed, 1 }, false, "--tag 'fr=<2no>'" },
         { "en", { same, 2 }, true, "another tag has the" },
     };
     et_libre_languages l;

@@ -241,6 +241,28 @@ void et_markup_append(et_strbuf *out, const char *text)
     et_strbuf_release(&plain);
 }
 
+void et_shell_append(et_strbuf *out, const char *word)
+{
+    const bool plain = *word && !strpbrk(word, " \t\r\n\"'\\$`*?[]{}()<>|&;#~!");
+    et_strbuf_append(out, plain ? "" : "'");
+    for (const char *c = word; *c; c++) {
+        if (*c == '\'')
+            et_strbuf_append(out, "'\\'");
+        et_strbuf_append_char(out, *c);
+    }
+    et_strbuf_append(out, plain ? "" : "'");
+}
+
+et_shell_word et_shell_quote(const char *word)
+{
+    et_strbuf quoted = ET_STRBUF_INIT;
+    et_shell_word out;
+    et_shell_append(&quoted, word);
+    snprintf(out.text, sizeof out.text, "%s", quoted.failed ? word : et_strbuf_text(&quoted));
+    et_strbuf_release(&quoted);
+    return out;
+}
+
 /* Bytes of a message for problems; the other bytes are for the text around them. */
 #define PROBLEMS_ROOM (ET_ERROR_TEXT_MAX - 224)
 

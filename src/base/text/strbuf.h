@@ -78,6 +78,17 @@ void et_plain_append_lines(et_strbuf *out, const char *text, size_t length);
  * plain and escaped. */
 void et_markup_append(et_strbuf *out, const char *text);
 
+/* Appends a word of a command that people copy: in single quotes where a shell would otherwise not
+ * read it back as this word. */
+void et_shell_append(et_strbuf *out, const char *word);
+
+/* The same by value, for messages; cut where it has no room. */
+typedef struct et_shell_word {
+    char text[ET_ERROR_TEXT_MAX]; /* terminated */
+} et_shell_word;
+
+et_shell_word et_shell_quote(const char *word);
+
 /* Problems for one message. */
 typedef struct et_problems {
     et_strbuf text;

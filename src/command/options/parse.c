@@ -236,11 +236,13 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
                           : is_setting(line, first) ? first
                                                     : NULL;
     const char *file = is_file(second) ? second : is_file(first) ? first : NULL;
-    char what[160] = "";
+    char what[ET_ERROR_TEXT_MAX] = "";
     if (file && !setting && et_command_line_find(line, "data", 4))
-        snprintf(what, sizeof what, "; if %.60s has the data, write --data %.60s", file, file);
+        snprintf(what, sizeof what, "; if %.60s has the data, write --data %s", file,
+                 et_shell_quote(file).text);
     else if (setting)
-        snprintf(what, sizeof what, "; if this is a setting, write --set %.80s", setting);
+        snprintf(what, sizeof what, "; if this is a setting, write --set %s",
+                 et_shell_quote(setting).text);
     else if (behind)
         snprintf(what, sizeof what, "; if %.60s belongs to --%s, repeat --%s before it", second,
                  behind->row->field.name, behind->row->field.name);

@@ -340,8 +340,8 @@ static int check(data_options *args, et_error *error)
         const char *word = args->words.count ? args->words.items[0] : "";
         const bool file = *word && et_file_exists(word);
         return et_fail(error, ET_EUSAGE, "data: give a subcommand: data analyze %s%s%s",
-                       file ? word : "FILE...", *word && !file ? "; there is no " : "",
-                       file ? "" : word);
+                       file ? et_shell_quote(word).text : "FILE...",
+                       *word && !file ? "; there is no " : "", file ? "" : word);
     }
     if (args->words.count < 2)
         return et_fail(error, ET_EUSAGE, "data analyze: no file is given; name one");

@@ -739,7 +739,8 @@ static void add_warnings(reporting *r)
 
 static void add_use(reporting *r)
 {
-    const char *run = r->args->general.model_dir, *etude = r->program->name;
+    const et_shell_word word = et_shell_quote(r->args->general.model_dir);
+    const char *run = word.text, *etude = r->program->name;
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text,
                      "# predictions of new rows, a line of JSON for each\n"
@@ -847,7 +848,7 @@ int et_cmd_report(const et_call *call, et_error *error)
         else if (et_file_exists(r.output))
             status = et_fail(error, ET_EUSAGE,
                              "%s exists: give --output %s to replace it, or another name", r.output,
-                             r.output);
+                             et_shell_quote(r.output).text);
     }
     if (!status)
         status = et_evaluate_own_data(call, &r.args->general, &more, error);

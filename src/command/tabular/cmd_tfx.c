@@ -288,10 +288,12 @@ int et_cmd_scaffold(const et_call *call, et_error *error)
     const et_path directory = et_path_of(args->directory, args->name);
     int status;
     if (!(status = check_empty(directory.text, error)) &&
-        !(status = et_directory_write(directory.text, p.names, p.count, write_file, &p, error)))
+        !(status = et_directory_write(directory.text, p.names, p.count, write_file, &p, error))) {
+        const et_shell_word build = et_shell_quote(et_path_of(directory.text, "build").text);
         et_print(stdout,
                  "%s: CMakeLists.txt, README.md, main.c\n"
-                 "    cmake -S %s -B %s/build && cmake --build %s/build\n",
-                 directory.text, directory.text, directory.text, directory.text);
+                 "    cmake -S %s -B %s && cmake --build %s\n",
+                 directory.text, et_shell_quote(directory.text).text, build.text, build.text);
+    }
     return status;
 }

@@ -13,6 +13,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "command/command.h"
 #include "command/evaluation_log.h"
@@ -427,7 +428,8 @@ static int settle(et_train_args *args, const et_call *call, et_error *error)
                   : et_fail(error, ET_EUSAGE,
                             "train: %s is a file, not the directory of a run; if it has the data, "
                             "name it with --data: `%s train --data %s ...`",
-                            args->model_dir, call->program->name, args->model_dir);
+                            args->model_dir, call->program->name,
+                            et_shell_quote(args->model_dir).text);
     }
     if (!status && !args->model_dir && !args->dry_run)
         status = name_run(args, call, error);

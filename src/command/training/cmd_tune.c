@@ -29,6 +29,7 @@
 #include "base/fields/settings.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/command.h"
@@ -718,20 +719,6 @@ static int search(tuning *t, et_error *error)
 
 /* ---- results ---- */
 
-/* A word for a shell. */
-static void append_word(et_strbuf *out, const char *word)
-{
-    const bool plain = *word && !strpbrk(word, " \t\n\"'\\$`*?[]{}()<>|&;#~!");
-    et_strbuf_append(out, plain ? " " : " '");
-    for (; *word; word++) {
-        if (*word == '\'' && !plain)
-            et_strbuf_append(out, "'\\''");
-        else
-            et_strbuf_append_char(out, *word);
-    }
-    et_strbuf_append(out, plain ? "" : "'");
-}
-
 /* count: of the ranked trials. */
 static int print_table(tuning *t, int count, const char *use, const char *again, et_error *error)
 {
@@ -794,11 +781,13 @@ static int print_results(tuning *t, int count, et_error *error)
     const candidate *best = t->ranked[0];
     et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
     const words w = make_words(t, best, 0, NULL);
-    et_strbuf_printf(&use, "%s %s", name, next);
-    append_word(&use, best->result.model_dir);
+    et_strbuf_printf(&use, "%s %s ", name, next);
+    et_shell_append(&use, best->result.model_dir);
     et_strbuf_printf(&again, "%s train", name);
-    for (int i = 0; i + 1 < w.count; i++)
-        append_word(&again, w.items[i]);
+    for (int i = 0; i + 1 < w.count; i++) {
+        et_strbuf_append_char(&again, ' ');
+        et_shell_append(&again, w.items[i]);
+    }
     int status = t->arena.failed || use.failed || again.failed
                      ? et_alloc_failed(error, use.length, "a command")
                      : (t->args->json ? print_object : print_table)(t, count, et_strbuf_text(&use),

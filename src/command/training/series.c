@@ -228,7 +228,8 @@ static int check_args(const series *s, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "--mode %s works with one model, but %s is a run of several; use `%s "
                        "evaluate %s`",
-                       args->mode_name, s->run_dir, s->call->program->name, s->run_dir);
+                       args->mode_name, s->run_dir, s->call->program->name,
+                       et_shell_quote(s->run_dir).text);
     return option ? et_series_check_none(&s->experiment, option, error) : ET_OK;
 }
 
@@ -693,7 +694,7 @@ static void say_end(const series *s)
 {
     const et_task_kind *kind = s->experiment.kind;
     SAY(s, "done         `%s %s %s` %s\n", s->call->program->name,
-        kind->next ? kind->next : "evaluate", s->run_dir,
+        kind->next ? kind->next : "evaluate", et_shell_quote(s->run_dir).text,
         kind->next_help ? kind->next_help : "evaluates it");
 }
 

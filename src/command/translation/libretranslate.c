@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "tasks/translation/decoding/beam.h"
@@ -180,13 +181,14 @@ static int add_tag(et_libre_languages *l, const char *given, bool own, const cha
     else if (named)
         make_code(tag + 2, length - 4, t->code);
     else
-        return et_fail(error, ET_EUSAGE,
-                       "--tag %.100s: name the language of the tag: --tag fr=%.100s", given, given);
+        return et_fail(error, ET_EUSAGE, "--tag %.100s: name the language of the tag: --tag %s",
+                       given, et_shell_quote(et_path_print("fr=%.100s", given).text).text);
     if (find_target(l, t->code) && own)
         return et_fail(error, ET_EUSAGE,
                        "--tag %.100s: another tag has the language %s; name the language of each "
-                       "tag, such as --tag fr=%.100s",
-                       given, et_libre_code_shown(t->code), tag);
+                       "tag, such as --tag %s",
+                       given, et_libre_code_shown(t->code),
+                       et_shell_quote(et_path_print("fr=%.100s", tag).text).text);
     if (find_target(l, t->code)) /* >>cmn<< and >>zho<<: the second keeps its own name */
         snprintf(t->code, sizeof t->code, "%.*s", (int)(length - 4), tag + 2);
     l->count++;

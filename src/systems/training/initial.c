@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
@@ -42,7 +43,8 @@ static int classify_init(const char *path, bool *whole, et_error *error)
         status = et_fail(error, ET_ECONFIG,
                          "%s is one of the tasks of %s; export this task first (export %s --task "
                          "%s --output FILE)",
-                         path, member->run, member->run, member->name);
+                         path, member->run, et_shell_quote(member->run).text,
+                         et_shell_quote(member->name).text);
     et_artifact_close(&artifact);
     return status;
 }

@@ -247,7 +247,7 @@ static int check_leftovers(const char *path, et_error *error)
                : et_fail(error, ET_EDENIED,
                          "%s exists, but has no %s to resume from: choose a new directory (--init "
                          "%s begins with its weights)",
-                         left.text, folder.text, path);
+                         left.text, folder.text, et_shell_quote(path).text);
 }
 
 /* Makes the lock first, in the checkpoint folder. With ET_EBUSY the directory belongs to another
@@ -269,7 +269,7 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
         return et_fail(error, ET_EDENIED,
                        "%s has a model of another program: choose a new directory (--init %s "
                        "begins with its weights)",
-                       path, path);
+                       path, et_shell_quote(path).text);
     /* Looked at before the lock makes anything. */
     et_path part = et_path_print("%s", path);
     *dir = (et_model_dir){ .kind = kind,

@@ -279,12 +279,12 @@ static void say_end(et_training *t, const et_controller_facts *facts, int64_t st
         snprintf(longer, sizeof longer,
                  "; the validation was still improving: train longer, for example %s", length);
     }
-    et_training_say(t, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
-                    et_format_many(steps, "step").text,
-                    facts->stopped_early ? ", stopped early," : "",
-                    et_format_duration(seconds).text, best, longer, t->experiment->program->name,
-                    kind->next ? kind->next : "evaluate", t->options->model_dir,
-                    kind->next_help ? kind->next_help : "evaluates it");
+    et_training_say(
+        t, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
+        et_format_many(steps, "step").text, facts->stopped_early ? ", stopped early," : "",
+        et_format_duration(seconds).text, best, longer, t->experiment->program->name,
+        kind->next ? kind->next : "evaluate", et_shell_quote(t->options->model_dir).text,
+        kind->next_help ? kind->next_help : "evaluates it");
     if (steps < t->plan.train_steps)
         say_privacy(t, steps);
 }

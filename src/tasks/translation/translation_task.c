@@ -102,8 +102,9 @@ static int check_texts(const et_translation_task *task, et_error *error)
     return et_fail(
         error, ET_EDATA,
         "task.train_data.mix: %s was trained with other texts or weights (checksum %s, was %s). "
-        "Restore them, or train another run from its weights: etude train %s-2 --init %s",
-        run, et_checksum_print(key).digits, et_checksum_print(expected).digits, run, run);
+        "Restore them, or train another run from its weights: etude train %s --init %s",
+        run, et_checksum_print(key).digits, et_checksum_print(expected).digits,
+        et_shell_quote(et_path_print("%s-2", run).text).text, et_shell_quote(run).text);
 }
 
 /* Part of the cache's key: other limits make another cache. */

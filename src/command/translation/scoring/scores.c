@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "command/command.h"
 #include "command/options/options.h"
@@ -481,7 +482,8 @@ static int take_options(score_command *o, const et_program *program, et_error *e
             return et_fail(error, ET_EUSAGE,
                            "score: %s is a run, and score compares files of translations; to "
                            "evaluate the run: `%s evaluate %s`",
-                           o->paths.items[i], program->name, o->paths.items[i]);
+                           o->paths.items[i], program->name,
+                           et_shell_quote(o->paths.items[i]).text);
     o->score.width = (int)o->width;
     o->score.samples = o->samples >= 0 ? o->samples : SAMPLES;
     o->score.seed = o->seed >= 0 ? o->seed : SEED;

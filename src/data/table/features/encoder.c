@@ -3,12 +3,14 @@
 #include "data/table/features/encoder_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/strbuf.h"
 #include "data/table/schema/notation.h"
 
 void et_encoder_free(et_encoder *encoder)
@@ -36,12 +38,13 @@ static int no_number(const et_encoder_input *in, const et_cell *cell, et_number 
                        "\"%.*s\" is not a number as the schema has it, like %s%s%s: correct it, or "
                        "leave it empty",
                        length, cell->text, ET_NOTATION_EXAMPLE(format));
-    return et_fail(
-        error, ET_EDATA,
-        "\"%.*s\" is not a number, but the schema says %s: correct it, or leave it empty; "
-        "to train on such values, make the field discrete, or give --missing '%.*s' if "
-        "this text means a missing value",
-        length, cell->text, et_schema_type_name(in->field->type), length, cell->text);
+    char text[41];
+    snprintf(text, sizeof text, "%.*s", length, cell->text);
+    return et_fail(error, ET_EDATA,
+                   "\"%s\" is not a number, but the schema says %s: correct it, or leave it empty; "
+                   "to train on such values, make the field discrete, or give --missing %s if "
+                   "this text means a missing value",
+                   text, et_schema_type_name(in->field->type), et_shell_quote(text).text);
 }
 
 static int check_integer(const et_encoder_input *in, const et_reading *value, et_error *error)

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "data/table/analysis/analyze.h"
 #include "data/table/analysis/column_use.h"
 #include "tasks/tabular/setup/setup_private.h"
@@ -314,7 +315,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
     if (more)
         et_log(ET_LOG_WARNING,
                "%d more columns have such problems; `etude data analyze %s` lists all", more,
-               task->paths.items[0]);
+               et_shell_quote(task->paths.items[0]).text);
 }
 
 /* Makes schema and metadata where they are missing. */

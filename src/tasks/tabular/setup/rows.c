@@ -14,6 +14,7 @@
 #include "base/files/file.h"
 #include "base/sort.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/rows/rows.h"
@@ -653,8 +654,10 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
     return et_fail(
         error, ET_EDATA,
         "%s was trained on other rows than %s, or with other held-out rows (checksum %s, was %s). "
-        "Train another run from its weights, for example: etude train %s-2 --init %s --data %s",
-        run, file, et_checksum_print(is).digits, digits, run, run, file);
+        "Train another run from its weights, for example: etude train %s --init %s --data %s",
+        run, file, et_checksum_print(is).digits, digits,
+        et_shell_quote(et_path_print("%s-2", run).text).text, et_shell_quote(run).text,
+        et_shell_quote(file).text);
 }
 
 char et_tabular_delimiter_of(const et_value *identity)

@@ -158,9 +158,11 @@ int et_import_check_folder(const char *folder, et_error *error)
                        "there is no folder %s; name the folder of a published model", folder);
     return et_fail(error, ET_ENOTFOUND,
                    "there is no folder %s, and Etude downloads nothing; if this is a model of the "
-                   "Hugging Face hub, run `git clone https://huggingface.co/%s` and import the "
+                   "Hugging Face hub, run `git clone %s` and import the "
                    "folder %s",
-                   folder, folder, slash + 1);
+                   folder,
+                   et_shell_quote(et_path_print("https://huggingface.co/%s", folder).text).text,
+                   slash + 1);
 }
 
 static int read_folder(et_import *from, const char *folder, et_error *error)
