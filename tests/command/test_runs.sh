@@ -89,6 +89,15 @@ grep -q '^best *4.5 at 190 *3.6 at 90$' out && grep -q '^  trainer.rate *0.01 *0
 grep -q 'task.width' out && fail "a setting that is the same"
 tells 0 '^  task.width *7 *7 *7$' compare r --all
 tells 0 '"trainer.rate": \[' compare r --json
+# A setting that another experiment does not have is no difference.
+make other 50 3 5
+sed -i 's/small/large/; /width/d' other/params.yaml
+tells 0 '^  trainer.rate *1 *0.1 *5$' compare r/deep/c r/b other
+grep -q '^  experiment *made/small *made/small *made/large$' out || fail 'the experiments'
+! grep -q 'names\|width' out || fail 'settings that only one experiment has'
+tells 0 '^  trainer.names *\["x","y,z"\] *-$' compare r/deep/c r/b
+tells 0 '^run,.*,experiment,' runs r other --csv
+! grep -q 'names\|width' out || fail 'runs: settings that only one experiment has'
 tells 2 'compare: give at least two runs, not only r/a' compare r/a r/a/
 tells 2 'compare: give at least two runs, not only none' compare
 tells 3 'none' compare r/a none

@@ -333,8 +333,8 @@ static bool add_values(et_run_settings *s, size_t run, const char *path, const e
     return fine;
 }
 
-/* A run whose settings are not known has no say. */
-static bool differ(const et_run_settings *s, const et_histories *runs, size_t name)
+/* A run whose settings are not known has no say. mixed: the runs have several experiments. */
+static bool differ(const et_run_settings *s, const et_histories *runs, size_t name, bool mixed)
 {
     et_assert(name < s->count && s->runs == runs->count);
     const char *first = NULL;
@@ -346,7 +346,7 @@ static bool differ(const et_run_settings *s, const et_histories *runs, size_t na
             return true;
         first = value ? value : first;
     }
-    return first && missing;
+    return first && missing && !mixed;
 }
 
 int et_run_settings_open(et_run_settings *s, const et_histories *runs, et_error *error)
@@ -361,8 +361,11 @@ int et_run_settings_open(et_run_settings *s, const et_histories *runs, et_error 
         et_run_settings_close(s);
         return et_alloc_failed(error, 0, "settings");
     }
+    int64_t name;
+    const bool mixed =
+        et_map_get(&s->index, "experiment", &name) && differ(s, runs, (size_t)name, false);
     for (size_t i = 0; i < s->count; i++)
-        s->differs[i] = differ(s, runs, i);
+        s->differs[i] = differ(s, runs, i, mixed);
     return ET_OK;
 }
 

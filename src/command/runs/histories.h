@@ -74,8 +74,9 @@ void et_run_list_release(et_run_list *list);
 typedef struct et_run_settings {
     const char **names;  /* [count] in the order in which runs have them */
     const char **values; /* [count, runs] as text; NULL: the run has none */
-    bool *differs;       /* [count] two runs have different values, or only one of them has a value;
-                            runs with unknown settings are ignored */
+    bool *differs;       /* [count] two runs have different values, or, if all runs have the same
+                            experiment, only one of them has a value; runs with unknown settings
+                            are ignored */
     size_t count, runs, name_capacity, value_capacity;
     et_arena arena;
     et_map index;
