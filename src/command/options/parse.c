@@ -427,7 +427,8 @@ static int next_value(reading *r, et_option_slot *slot, const char **value, et_e
                : et_fail(
                      error, ET_EUSAGE,
                      "%s: --%s needs a value, %s, but found %s; write --%s=%s if this is the value",
-                     called(r->line), name.text, slot->value, *value, name.text, *value);
+                     called(r->line), name.text, slot->value, *value, name.text,
+                     et_shell_quote(*value).text);
 }
 
 /* value: the text after "="; NULL: none. name: as typed, [length]; then ":N" of an indexed option.

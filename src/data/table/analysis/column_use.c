@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
@@ -265,28 +266,23 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_MISSING);
 }
 
+#define OPTION_NAME_MAX 200 /* bytes */
+
 /* list: the value of the option is a list of names. */
 static et_column_option option_of(const char *word, const char *field, bool list)
 {
     et_column_option option;
-    char name[200];
-    size_t length = 0;
+    et_strbuf name = ET_STRBUF_INIT;
     const bool listed = list && strpbrk(field, ",\"");
-    const bool quoted = listed || strpbrk(field, " \t\"'\\$`!&;|<>()[]{}*?#~") || *field == '-';
-    for (const char *at = field; *at && length + 8 < sizeof name; at++) {
-        if (*at == '\'' && quoted) {
-            memcpy(name + length, "'\\''", 4);
-            length += 4;
-            continue;
-        }
-        if (*at == '"' && listed)
-            name[length++] = '"';
-        name[length++] = *at;
+    et_strbuf_append(&name, listed ? "\"" : "");
+    for (const char *at = field; *at && at < field + OPTION_NAME_MAX; at++) {
+        et_strbuf_append(&name, *at == '"' && listed ? "\"" : "");
+        et_strbuf_append_char(&name, *at);
     }
-    name[length] = 0;
-    const char *inner = listed ? "\"" : "", *outer = quoted ? "'" : "";
-    snprintf(option.text, sizeof option.text, "%s %s%s%s%s%s", word, outer, inner, name, inner,
-             outer);
+    et_strbuf_append(&name, listed ? "\"" : "");
+    snprintf(option.text, sizeof option.text, "%s %s", word,
+             et_shell_quote(et_strbuf_text(&name)).text);
+    et_strbuf_release(&name);
     return option;
 }
 

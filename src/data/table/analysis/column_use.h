@@ -51,7 +51,7 @@ bool et_column_is_key(const et_column_metadata *metadata);
 /* "--drop age", "--group age", with the quotes of a shell and, for --drop, of a list of names where
  * the name needs them. */
 typedef struct et_column_option {
-    char text[220];
+    char text[ET_ERROR_TEXT_MAX];
 } et_column_option;
 et_column_option et_column_drop_option(const char *field);
 et_column_option et_column_group_option(const char *field);
