@@ -89,7 +89,7 @@ static void test_bad_usage__options(void **state)
         { "list --markdown --json", .code = 2, .words = { "either --markdown or --json" } },
         { "list --markdown --all", .code = 2, .words = { "--all does not go with --markdown" } },
         { "serve m --batch 9000 --queue 5000", .code = 2,
-          .words = { "--queue 5000 is less than one request may have, --batch 9000" } },
+          .words = { "--queue 5000 is smaller than the largest request, --batch 9000" } },
         { "translate m --score-targets t --noise 2", .code = 2,
           .words = { "--score-targets: translations are given, so leave out --noise" } },
         { "inspect ''", .code = 2, .words = { "inspect: an argument is empty" } },

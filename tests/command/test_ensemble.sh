@@ -145,7 +145,7 @@ make_table
 says 3 'table is a tabular model, and b a translation model' serve table b --port 0
 says 3 'a is a translation model, and table a tabular model' serve a table --port 0
 says 3 'a is a translation model, and table a tabular model' translate a table b.en
-says 2 'table: the models of this kind answer alone' serve table table --port 0
+says 2 'table: several models of this kind cannot answer together' serve table table --port 0
 says 3 'a is a translation model, and table a tabular model' compare a table --translations --data b.en b.de
 says 2 'b.en is neither a run nor an export' serve a b b.en --port 0
 if command -v curl >/dev/null; then

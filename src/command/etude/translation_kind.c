@@ -209,7 +209,7 @@ static const char *const export_precisions[] = { "float32", "bfloat16", "int8", 
 static const et_option export_options[] = {
     ET_OPTION_ROW(et_exporting_args, text, et_option_uses, STRING, WORDS, "data", "SOURCE TARGET",
                   "parallel files on which --format bergamot measures the factors of int8 and the "
-                  "shortlist (default: those of the import)"),
+                  "shortlist (default: the imported factors and shortlist)"),
     ET_EXPORTING_OPTIONS(export_formats, "for other programs: a directory", export_precisions)
 };
 

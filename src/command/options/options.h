@@ -78,7 +78,7 @@ typedef struct et_option_task {
 
 #define ET_OPTION_PRECISION(type, member)                                                          \
     ET_OPTION_TEXT(type, member, "precision", NULL,                                                \
-                   "precision of the computation (default: that of the run)",                      \
+                   "precision of the computation (default: the run's precision)",                  \
                    .field.choices = et_option_precisions)
 extern const char *const et_option_precisions[];
 

@@ -165,11 +165,11 @@ const et_synonym et_synonyms[] = {
     CURE(TRAIN,
          "clip-norm grad-clip gradient-clip-val max-grad-norm gradient-clip clip-grad-norm "
          "clipnorm clip",
-         "use --set " O "optimizer.adam.global_clipnorm=X, with the name of your optimizer for "
-         "adam"),
+         "use --set " O
+         "optimizer.adam.global_clipnorm=X; replace adam by the name of your optimizer"),
     CURE(TRAIN, "betas beta1 beta2 adam-betas adam-beta1 adam-beta2 adam-eps optimizer-params",
-         "use --set " O "optimizer.adam.beta_1=X, with the name of your optimizer for adam; beta_2 "
-         "and epsilon are beside it"),
+         "use --set " O "optimizer.adam.beta_1=X (also beta_2 and epsilon); replace adam by the "
+         "name of your optimizer"),
     CURE(TRAIN, "momentum", "use --set " O "optimizer.sgd.momentum=X"),
     CURE(TRAIN, "ema exponential-smoothing swa averaging",
          "use --set " O "ema.enabled=true, which evaluates a moving average of the weights"),

@@ -312,9 +312,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_list = {
     options, sizeof(listing),
-    "Lists the experiments, those of a folder (tabular), or the settings of one experiment "
-    "with their values.\nWith WORDs, "
-    "lists only settings with every WORD in their name or help.",
+    "Lists all experiments, the experiments of a folder (tabular), or the settings of one "
+    "experiment.\nWith WORDs, lists only settings whose name or help contains every WORD.",
     "EXPERIMENT"
 };
 

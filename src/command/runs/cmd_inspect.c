@@ -630,7 +630,7 @@ static const et_option options[] = {
 const et_usage et_usage_inspect = {
     options, sizeof(inquiry),
     "Shows a checkpoint (of a run: the newest) and checks every checksum. For a run,\nit also "
-    "checks whether settings and files are those that the checkpoint was\ntrained with.",
+    "checks whether settings and files have changed since the training.",
     "runs/a"
 };
 

@@ -225,7 +225,7 @@ static const et_option options[] = {
                    "score these files, not the run's validation data; may be given again"),
     ET_OPTION_CHECKPOINT(report_options, general.checkpoint),
     ET_OPTION_SET(report_options, general.set,
-                  "settings that override those of the run; may be given again"),
+                  "settings that override the run's settings; may be given again"),
     ET_OPTION_LIVE_WEIGHTS(report_options, general.live_weights),
     ET_OPTION_QUIET(report_options, general.quiet),
     ET_OPTION_PROCESSORS,

@@ -102,7 +102,7 @@ const et_option et_evaluate_options[] = {
                    "evaluate on these files, not on the run's validation data; may be given again"),
     ET_OPTION_CHECKPOINT(et_evaluate_args, checkpoint),
     ET_OPTION_SET(et_evaluate_args, set,
-                  "settings that override those of the run; may be given again"),
+                  "settings that override the run's settings; may be given again"),
     ET_OPTION_LIVE_WEIGHTS(et_evaluate_args, live_weights),
     ET_OPTION_JSON(et_evaluate_args, json),
     ET_OPTION_QUIET(et_evaluate_args, quiet),

@@ -358,7 +358,7 @@ static void say_plan(series *s)
     if (run->left_out)
         SAY(s, "left out     %s: give a longer --time-limit to train more\n", run->left_out);
     if (run->count > 1 && s->args->time_limit > 0)
-        SAY(s, "time limit   %s for all of them\n", et_format_duration(s->args->time_limit).text);
+        SAY(s, "time limit   %s for all trainings\n", et_format_duration(s->args->time_limit).text);
     else if (run->count > 1)
         SAY(s, "time         about %s on two cores (--time-limit sets a limit)\n",
             et_format_duration(s->said).text);

@@ -32,11 +32,10 @@ static const et_option options[] = {
     ET_OPTION_LIST(et_train_args, config, "config", "FILE",
                    "YAML or JSON file of settings; may be given again, later ones win",
                    .alias = "config-file"),
-    ET_OPTION_TEXT(
-        et_train_args, init, "init", "RUN|FILE|FOLDER",
-        "start a new run from the weights of another run (its best checkpoint), of a file, or of a "
-        "folder of transformers, with the files that belong to them; without --experiment also "
-        "with its settings"),
+    ET_OPTION_TEXT(et_train_args, init, "init", "RUN|FILE|FOLDER",
+                   "start a new run from the weights of another run (its best checkpoint), of a "
+                   "file, or of a folder of transformers; Etude also takes the files of these "
+                   "weights, and without --experiment the settings"),
     ET_OPTION_SET(et_train_args, set,
                   "settings that override all files: KEY=VALUE separated by commas, YAML, or a "
                   "file name; may be given again"),

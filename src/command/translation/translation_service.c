@@ -118,10 +118,11 @@ static int check_several(const run *runs, size_t count, const et_service_options
                        option);
     for (size_t i = 0; i < count; i++)
         if (!*runs[i].pair)
-            return et_fail(error, ET_EUSAGE,
-                           "%s: the languages of this model are not known, and those of other runs "
-                           "are; give --languages once for each run in the order of the runs",
-                           runs[i].dir);
+            return et_fail(
+                error, ET_EUSAGE,
+                "%s: the languages of this model are unknown, but the languages of another run are "
+                "known; give --languages once for each run, in the order of the runs",
+                runs[i].dir);
     return ET_OK;
 }
 

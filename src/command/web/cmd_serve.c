@@ -56,8 +56,8 @@ static const et_option options[] = {
                    "a request that takes longer gets 504 (default: 10s)",
                    .field.default_number = DEADLINE),
     ET_OPTION_LIST(serve_options, languages, "languages", "SOURCE,TARGET",
-                   "codes of the languages of the model's input and output: en,de; en alone if the "
-                   "model has tags; of several runs, once for all or once for each"),
+                   "language codes of the model's input and output: en,de; only en if the model "
+                   "has tags; with several runs: once for all runs, or once for each run"),
     ET_OPTION_LIST(serve_options, tags, "tag", "TAG",
                    "tag of a target language of a multilingual model: >>fra<<, or fr=TAG; may be "
                    "given again (default: all tags of the model)"),
@@ -90,8 +90,8 @@ static int check(serve_options *args, et_error *error)
         args->queue = args->batch > QUEUE ? args->batch : QUEUE;
     if (args->queue < args->batch)
         return et_fail(error, ET_EUSAGE,
-                       "--queue %lld is less than one request may have, --batch %lld; give at "
-                       "least as many, or leave --queue out",
+                       "--queue %lld is smaller than the largest request, --batch %lld; give at "
+                       "least the number of --batch, or leave --queue out",
                        (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
     args->service.threshold = args->decision.threshold;
@@ -137,7 +137,8 @@ static int find_service(const serve_options *args, const et_call *call,
                        "--%s: the model in %s predicts no class; leave the option out",
                        args->decision.costs.count ? "costs" : "threshold", args->model_dir);
     if (args->service.other_count && !found->ensembles)
-        return et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
+        return et_fail(error, ET_EUSAGE,
+                       "%s: several models of this kind cannot answer together; name one run",
                        args->service.others[0]);
     return ET_OK;
 }

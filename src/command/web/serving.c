@@ -436,7 +436,7 @@ static void handle_metrics(void *payload, et_http_request *from)
     et_strbuf out = ET_STRBUF_INIT;
     const et_batcher_counts counts = et_batcher_count(s->batcher);
     const et_serving_metrics *m = &s->metrics;
-    head(&out, "info", "gauge", "What serves, and what items are.");
+    head(&out, "info", "gauge", "Version of the server, and the unit that an item is.");
     et_strbuf_printf(&out, "etude_info{version=\"%s\",items=\"%s\"} 1\n", ET_VERSION,
                      s->class->items);
     head(&out, "requests_total", "counter", "Requests by the status that they were answered with.");
@@ -455,7 +455,7 @@ static void handle_metrics(void *payload, et_http_request *from)
     head(&out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
     et_strbuf_printf(&out, "etude_busy_seconds_total %.6f\n", counts.busy);
     print_int(&out, "queue_items", "gauge",
-              "Items that wait; a request that is not read yet counts as one.", counts.waiting);
+              "Waiting items; a request that is not read yet counts as one item.", counts.waiting);
     print_int(&out, "queue_items_max", "gauge", "Items that may wait.", s->options.batcher.queue);
     print_int(&out, "batch_items", "gauge", "Items that are being computed.", counts.answering);
     print_int(&out, "connections", "gauge", "Connections that are open.",

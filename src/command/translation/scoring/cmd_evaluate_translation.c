@@ -58,8 +58,9 @@ static const et_option options[] = {
     ET_OPTION_LIVE_WEIGHTS(evaluate_options, work.options.live_weights),
     ET_OPTION_ENSEMBLE_WEIGHTS(evaluate_options, ensemble.weights),
     ET_OPTION_GROUP(evaluate_options, score, et_scores_options),
-    ET_OPTION_SET(evaluate_options, set,
-                  "without --source: settings that override those of the run; may be given again"),
+    ET_OPTION_SET(
+        evaluate_options, set,
+        "without --source: settings that override the run's settings; may be given again"),
     ET_OPTION_GROUP(evaluate_options, work.profiling, et_profiling_options),
     ET_OPTION_JSON(evaluate_options, json),
     ET_OPTION_QUIET(evaluate_options, work.quiet),
