@@ -127,7 +127,7 @@ awk 'BEGIN { print "a,twice,b,cents,code,above,mark,y,label"
         printf "%.2f,%.2f,%d,%d,%s,%.2f,%s,%.2f,%s\n", a, a, b, 100 * y + 3, substr(label, 1, 1), y, label, y, label
     } }' >leak.csv
 train 0 'warning: column twice: is equal to the column a in all 400 rows: it adds nothing' leak --data leak.csv --steps 2
-grep -q 'warning: column cents: is, but for a factor and an offset, the target y in all 400 rows' out || fail 'no line'
+grep -q 'warning: column cents: is a linear function of the target y in all 400 rows' out || fail 'no line'
 grep -q 'warning: column above: is equal to the target y in all 400 rows: .* this is a leak' out || fail 'no copy'
 [ "$(grep -c 'warning: column .* target' out)" = 2 ] || fail 'more columns than two'
 cut -d, -f1-7,9 leak.csv | sed '1s/label/y/' >labels.csv

@@ -344,9 +344,9 @@ for schema in '' '--set task.schema_path=one/schema.yaml'; do
     cmp one.tail two.tail || fail 'a run of two files ends elsewhere'
 done
 sed '1s/price/prize/' second.csv >third.csv
-train 3 'third.csv:1: the header differs from that of first.csv; this file lacks price; this file also has prize' odd --data first.csv \
+train 3 'third.csv:1: the header differs from the header of first.csv; this file lacks price; this file also has prize' odd --data first.csv \
     --data third.csv --steps 5
-train 3 'third.csv:1: the header differs from that of second.csv; this file lacks price; this file also has prize' odd \
+train 3 'third.csv:1: the header differs from the header of second.csv; this file lacks price; this file also has prize' odd \
     --data first.csv --valid second.csv --valid third.csv --steps 5
 
 # A column may be called as what means that there is no value.

@@ -23,20 +23,20 @@ storms() {
 }
 for shuffled in 0 1; do
     storms $shuffled >storms.csv
-    says 0 'name  *rows with the same value belong together: .* --group name$' data analyze storms.csv --target status
-    says 0 'belong together' data analyze storms.csv
+    says 0 'name  *rows with the same value are similar: .* --group name$' data analyze storms.csv --target status
+    says 0 'same value are similar' data analyze storms.csv
 done
 sed '1s/name/storm "name"/' storms.csv >spaced.csv
-says 0 "belong together: .* give --group 'storm \"name\"'\$" data analyze spaced.csv --target status
-tells 0 'warning: column name: rows with the same value belong together' train a --experiment tabular/linear --data storms.csv --target status --steps 2
+says 0 "same value are similar: .* give --group 'storm \"name\"'\$" data analyze spaced.csv --target status
+tells 0 'warning: column name: rows with the same value are similar' train a --experiment tabular/linear --data storms.csv --target status --steps 2
 tells 0 '^done' train b --experiment tabular/linear --data storms.csv --target status --group name --steps 2
-! grep 'belong together' said || fail '--group is given'
+! grep 'same value are similar' said || fail '--group is given'
 # Categories, a city whose prices differ, and patients with one row each.
 awk 'BEGIN { srand(3); print "city,size,rooms,year,patient_id,price"
     for (i = 0; i < 900; i++) { c = int(40 * rand()); s = 40 + 160 * rand()
         printf "C%d,%d,%d,%d,%d,%d\n", c, s, s / 30 + 2 * rand(), 1950 + 70 * rand(), 1000 + i, s * (30 + c) } }' >city.csv
 "$etude" data analyze city.csv --target price >out
-! grep 'belong together\|so far away' out || fail 'a city is no group, and no price is far away'
+! grep 'same value are similar\|so far away' out || fail 'a city is no group, and no price is far away'
 
 # prices FACTOR: every 250th is FACTOR times too large.
 prices() {

@@ -625,7 +625,7 @@ static void test_analyze__files(void **state)
     assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 },
                                 &(et_analyze_options){ .header = ET_ANALYZE_HEADER_THERE }, &error),
                      ET_EDATA);
-    assert_contains(error.text, "3.csv:1: the header differs from that of");
+    assert_contains(error.text, "3.csv:1: the header differs from the header of");
     assert_contains(error.text, "1.csv; this file lacks a, b; this file also has 4, z");
 }
 

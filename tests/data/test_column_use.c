@@ -57,7 +57,7 @@ static const struct {
       "540 of 600 values differ: looks like an ID, ignored" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(4000, 4000, .missing = 3),
-      "4,000 of 4,000 values differ: looks like an ID, ignored, but for whether the value is "
+      "4,000 of 4,000 values differ: looks like an ID, ignored, except whether the value is "
       "missing; 3 of 4,003 missing" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(5, 5, ENTRIES),
@@ -139,7 +139,7 @@ static const struct {
       "number, standardized; whether the value is missing; 1 of 100 missing" },
     { { .type = ET_SCHEMA_REAL },
       { .count = 99, .has_range = true, .min = 3, .max = 3, .has_moments = true, .missing = 1 },
-      "constant: ignored, but for whether the value is missing; 1 of 100 missing" },
+      "constant: ignored, except whether the value is missing; 1 of 100 missing" },
     { { .type = ET_SCHEMA_INTEGER },
       { .count = 100,
         .has_range = true,

@@ -45,7 +45,7 @@ static void test_encoder_disagreements__disagreements(void **state)
           "feature X: the concat mixes numbers and ids" },
         { "{name: X, type: cross, fields: [t, v], transform: {buckets: 3}}",
           "v has more than one value: cross needs fields with one value" },
-        { "{name: t, type: key}", "no feature gives a column" },
+        { "{name: t, type: key}", "no feature gives the model a column" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_encoder *encoder = NULL;

@@ -105,7 +105,8 @@ static void test_gather__mistakes(void **state)
     et_samples *unequal[] = { a, b }, *same[] = { a, c };
     assert_fails(et_gather_open(&out, unequal, 2, error), ET_ECONFIG,
                  "a has 10 samples, but b has 9");
-    assert_fails(et_gather_open(&out, same, 2, error), ET_ECONFIG, "part 1 has a field a");
+    assert_fails(et_gather_open(&out, same, 2, error), ET_ECONFIG,
+                 "part 1 and another part both have a field a");
     assert_fails(et_gather_open(&out, same, 0, error), ET_ECONFIG, "0 parts");
     et_samples_close(a);
     et_samples_close(b);

@@ -170,7 +170,7 @@ static const struct {
       "entries and vocab.entries differ: remove one" },
     { "{\"a\": {\"entries\": [\"x\"], \"counts\": [1, 2]}}", ET_ECONFIG,
       "2 counts for 1 entries: give one count per entry" },
-    { "{\"a\": {\"entries\": [\"x\"], \"counts\": [1.5]}}", ET_EFORMAT, "one of counts" },
+    { "{\"a\": {\"entries\": [\"x\"], \"counts\": [1.5]}}", ET_EFORMAT, "an item of counts" },
     { "{\"a\": {\"entries\": [\"x\"], \"counts\": [-1]}}", ET_ECONFIG, "has the count -1" },
     { "{\"a\": {\"cut\": 1}}", ET_EFORMAT, "cut needs a truth value" },
     { "{\"a\": {}, \"a\": {}}", ET_EFORMAT, "m:1:" },

@@ -41,9 +41,10 @@ static void test_same_header__finds_by_name(void **state)
     assert_fails(et_same_header_find(&same, place, "b.csv", &other, error), ET_EDATA,
                  "b.csv:3: columns 3 and 4 are both called \"Size\"");
     other = ROW(1, 3, "y", "size", NULL);
-    assert_fails(et_same_header_find(&same, place, "b.csv", &other, error), ET_EDATA,
-                 "b.csv:3: the header differs from that of a.csv; this file lacks Size, column_2, "
-                 "town; this file also has size, column_3: give all files the same columns");
+    assert_fails(
+        et_same_header_find(&same, place, "b.csv", &other, error), ET_EDATA,
+        "b.csv:3: the header differs from the header of a.csv; this file lacks Size, column_2, "
+        "town; this file also has size, column_3: give all files the same columns");
     et_same_header_release(&same);
 }
 

@@ -67,9 +67,10 @@ static int add_fields(offsets *p, const et_layout *part, int i, et_layout_field 
         bool mask = at >= 0 && row[at].empty == ET_EMPTY_MASK && row[at].kind == 0 &&
                     part->field[f].empty == ET_EMPTY_MASK && part->field[f].kind == 0;
         if (at >= 0 && !mask)
-            return et_fail(error, ET_ECONFIG,
-                           "part %d has a field %s, as another part has: rename one of them", i,
-                           part->field[f].name);
+            return et_fail(
+                error, ET_ECONFIG,
+                "part %d and another part both have a field %s: rename one of the fields", i,
+                part->field[f].name);
         p->at[p->first[i] + f] = mask ? at : all->fields;
         if (mask)
             continue;

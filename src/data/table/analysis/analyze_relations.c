@@ -249,7 +249,7 @@ static bool find_leak(relating *r, int field, int target)
     else if (r->few)
         return false;
     else if (numbers && is_numbers(y) && rows_on_line(x, y))
-        how = "is, but for a factor and an offset,";
+        how = "is a linear function of";
     else
         how = words[relate_rows(x, y, numbers, &r->failed)];
     if (!how)
@@ -307,10 +307,11 @@ static void find_copies(relating *r, const et_column_metadata *metadata)
     if (!whole || share < COPIES_SHARE || share < COPIES_CHANCE * (chance < 1 ? chance : 1))
         return;
     char text[300];
-    snprintf(text, sizeof text,
-             "%s of %s are copies of another row, but for ignored columns: if a copy is held out, "
-             "scores are too good; remove the copies, or keep them together with --group COLUMN",
-             et_format_count(copies).text, r->rows);
+    snprintf(
+        text, sizeof text,
+        "%s of %s are copies of another row (ignored columns may differ): if a copy is held out, "
+        "scores are too good; remove the copies, or keep them together with --group COLUMN",
+        et_format_count(copies).text, r->rows);
     et_table_suspect(r->list, "(rows)", "copies", text);
 }
 
@@ -563,8 +564,8 @@ void et_table_groups_suspect(et_value *list, const et_table_stats *table, const 
         return;
     const char *name = et_table_head_field(&table->head, table->options, found);
     snprintf(text, sizeof text,
-             "rows with the same value belong together: for %.0f %% of the rows, the most similar "
-             "row has the same %.60s. Random held-out rows give scores that are too good for new "
+             "rows with the same value are similar: for %.0f %% of the rows, the most similar row "
+             "has the same %.60s. If rows are held out at random, scores are too good for new "
              "values of %.60s: give %s",
              100 * best, name, name, et_column_group_option(name).text);
     et_table_suspect(list, name, "group", text);

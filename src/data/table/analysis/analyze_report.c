@@ -228,7 +228,7 @@ static void suspect_century(et_value *list, const et_table_column *c)
     if (s->last_year > today.year + FUTURE_MOST)
         suspect(list, c, "century",
                 "its last date has the year %d, which makes all other years nearly equal numbers: "
-                "if this date means that there is none, give --missing DATE as it is written",
+                "if this date means a missing value, give --missing DATE, written as in the file",
                 s->last_year);
     if (s->last_short_year > today.year + FUTURE_YEARS)
         suspect(list, c, "century",
@@ -252,9 +252,9 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
         if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
             dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
             suspect(list, c, "order",
-                    "its dates have the month first or the day first, and no row says which: read "
-                    "with the month first; otherwise write `transform: {order: day-first}` in a "
-                    "features file");
+                    "its dates may have the month first or the day first, and no row shows which: "
+                    "Etude reads the month first; if the day is first, write `transform: {order: "
+                    "day-first}` in a features file");
     } else if (!strcmp(l->kind, "date") && dates && other->line)
         suspect(
             list, c, l->kind,
@@ -289,8 +289,8 @@ static void suspect_texts(et_value *list, const et_table_column *c)
                 paths->items[first->file], (long long)first->line);
     else if (texts && c->numbers)
         suspect(list, c, "mixed",
-                "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): the column is "
-                "read as texts; give --missing TEXT if one of them means a missing value",
+                "%s of %s values are numbers, the others are texts (\"%s\" in %s:%lld): the column "
+                "is read as texts; if a text means a missing value, give --missing TEXT",
                 et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
                 paths->items[first->file], (long long)first->line);
     if (large)
@@ -301,7 +301,7 @@ static void suspect_texts(et_value *list, const et_table_column *c)
     if (s->blanks)
         suspect(list, c, "blanks",
                 "%s quoted values begin or end with a blank, so they differ from the same value "
-                "without",
+                "without the blank",
                 et_format_count(s->blanks).text);
 }
 

@@ -517,7 +517,7 @@ void et_column_use_print(et_strbuf *out, const et_column_use *use, const et_colu
     }
     if (use->ignored) {
         et_strbuf_append(out, reasons[use->ignored]);
-        between = use->transforms ? ", but for " : "";
+        between = use->transforms ? ", except " : "";
     }
     for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
         if (has(use, (et_transform)type) && words[type]) {

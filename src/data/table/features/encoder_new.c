@@ -341,8 +341,8 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
         return;
     if (classes < count)
         problem(b, b->top,
-                "%s is a number and %s has classes: name targets of one kind, make whole numbers "
-                "numbers (task.target_type: number), or train a run for each",
+                "%s is a number and %s has classes: name targets of one kind, read whole numbers "
+                "as numbers (task.target_type: number), or train a run for each target",
                 field_of(self, number), field_of(self, class));
     else if (count > 1 && b->top->field_count < (int)count)
         problem(b, b->top, "a target of classes has one value: write a field for each");
@@ -514,7 +514,8 @@ static int build(building *b, const et_schema *schema, const et_feature_set *fea
     for (size_t i = 0; !status && i < count; i++)
         status = add_feature(b, et_feature_set_at(features, (int)i));
     if (!status && !b->problems.count && !self->step_count)
-        et_problems_add(&b->problems, "no feature gives a column: add one that is not a key");
+        et_problems_add(&b->problems,
+                        "no feature gives the model a column: add a feature that is not a key");
     if (status || b->problems.count)
         return status;
     for (int i = 0; i < self->field_count; i++) {

@@ -757,8 +757,8 @@ int et_same_header_find(const et_same_header *self, int *position, const char *p
             status = et_alloc_failed(error, lacks.text.length + adds.text.length, "a header");
         else
             status = et_fail(error, ET_EDATA,
-                             "%s:%lld: the header differs from that of %s%s%s%s%s: give all files "
-                             "the same columns",
+                             "%s:%lld: the header differs from the header of %s%s%s%s%s: give all "
+                             "files the same columns",
                              path, (long long)header->line, self->path,
                              lacks.count ? "; this file lacks " : "", et_strbuf_text(&lacks.text),
                              adds.count ? "; this file also has " : "", et_strbuf_text(&adds.text));

@@ -387,7 +387,7 @@ static void read_counts(et_text_reading *r, const et_value *dict, et_column_meta
         if (item->kind == ET_VALUE_INT)
             *to++ = item->integer;
         else
-            et_text_keys_wrong(r, item, "one of counts needs a count, not ");
+            et_text_keys_wrong(r, item, "an item of counts must be a count, not ");
 }
 
 static void read_column(et_text_reading *r, const et_value *dict, et_column_metadata *c)

@@ -148,7 +148,7 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
         snprintf(other, sizeof other, "%s %d", from->name ? "line" : "field",
                  from->name ? from->line[before] : (int)before + 1);
         return et_fail(error, ET_ECONFIG,
-                       "%sa second field is called %s, as that of %s: rename one",
+                       "%sa second field is called %s (the first: %s): rename one",
                        origin_of(from, schema->count).text, field->name, other);
     }
     *copy = *field;
