@@ -379,7 +379,7 @@ static int take_group(et_pass *pass, et_error *error)
         return ET_OK;
     if (parts->options.trains || et_group_params(group) != parts->params)
         return et_fail(error, ET_ECONFIG, "et_pass_options.group: %s",
-                       parts->options.trains ? "and trains: give only one of them"
+                       parts->options.trains ? "trains is also given: give only one of them"
                                              : "it belongs to another store of parameters");
     parts->chosen_count = et_params_count(parts->params);
     parts->chosen = et_alloc_zero((size_t)parts->chosen_count, sizeof *parts->chosen);

@@ -572,7 +572,7 @@ static bool shape_EMBED_COLUMNS(et_node *node)
     int count = node->attributes.count;
     int64_t width = 0;
     if (!is_matrix(ids) || dtype(node, 0) != ET_I32 || ids.size[1] != count)
-        return refuse(node, "not int32 ids of as many columns as there are tables", 0, 1);
+        return refuse(node, "not int32 ids with one column for each table", 0, 1);
     for (int i = 0; i < count; i++) {
         width += columns[i].width;
         if (columns[i].rows < 1 || columns[i].width < 1) {
@@ -601,11 +601,11 @@ static bool shape_SCALED_COPIES(et_node *node)
     if (!is_matrix(w) || dtype(node, 0) != ET_F32 || is_empty(w))
         return refuse(node, "not a float32 matrix with rows and columns", 0, 0);
     if (rows.rank != 1 || dtype(node, 1) != ET_F32 || is_empty(rows) || rows.size[0] % w.size[0])
-        return refuse(node, "not float32 scales for the rows of one or more copies", 0, 1);
+        return refuse(node, "not one float32 scale for each row of each copy", 0, 1);
     const int64_t count = rows.size[0] / w.size[0];
     if (node->inputs == 3 &&
         (!is_vector_of(shape(node, 2), count * w.size[1]) || dtype(node, 2) != ET_F32))
-        return refuse(node, "not float32 scales for the columns of as many copies", 0, 2);
+        return refuse(node, "not one float32 scale for each column of each copy", 0, 2);
     return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
 }
 

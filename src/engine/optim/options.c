@@ -183,7 +183,7 @@ static int check_own(const et_optimizer_rule *const *own, int i, et_error *error
 {
     const et_optimizer_rule *rule = own[i];
     if (i == ET_OWN_RULES_MAX)
-        return et_fail(error, ET_EUSAGE, "a program has at most %d update rules of its own",
+        return et_fail(error, ET_EUSAGE, "a program can register at most %d update rules",
                        ET_OWN_RULES_MAX);
     if (!rule->name || !*rule->name || !rule->update || !rule->fields != !rule->size)
         return et_fail(error, ET_EUSAGE,
