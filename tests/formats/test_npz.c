@@ -146,8 +146,8 @@ static void test_npz__bad_headers(void **state)
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (2147483647, 2147483647, "
           "2147483647), }",
           "too large" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }", "not that of its shape" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "not that of its shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }", "not match its shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", "not match its shape" },
     };
     need_zip(state);
     for (size_t i = 0; i < COUNT(bad); i++) {

@@ -161,7 +161,7 @@ static int fill_array(et_npz *npz, et_npz_array *array, const header *h, uint64_
             return damaged(npz, array->name, "its shape is too large", error);
     array->bytes = bytes;
     if (bytes != length - array->begin)
-        return damaged(npz, array->name, "its length is not that of its shape", error);
+        return damaged(npz, array->name, "its length does not match its shape", error);
     if (h->fortran && h->shape.rank > 1)
         array->type = ET_NPZ_OTHER;
     return ET_OK;
@@ -381,7 +381,7 @@ static void put_name(et_strbuf *out, const char *name)
 
 static int too_large(const writing *w, et_error *error)
 {
-    return et_fail(error, ET_EFAIL, "%s: more than 4 GiB, which such an archive cannot hold",
+    return et_fail(error, ET_EFAIL, "%s: a .npz archive holds at most 4 GiB; write several files",
                    w->path);
 }
 
