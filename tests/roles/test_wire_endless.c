@@ -227,7 +227,7 @@ static void keep_text(void *payload, et_log_level level, const char *text)
         snprintf(b->text, sizeof b->text, "%s", text);
     }
     b->counted +=
-        strstr(text, "closed: with a key of this cluster, but beyond what its tasks need") != NULL;
+        strstr(text, "closed: the key is right, but the tasks of this cluster need fewer") != NULL;
 }
 
 static int64_t resident(void)

@@ -72,8 +72,8 @@ void et_sessions_close(et_sessions *s)
         return;
     if (s->shut > 0)
         et_log(ET_LOG_WARNING,
-               "%s: %lld connection%s closed: with a key of this cluster, but beyond what its "
-               "tasks need",
+               "%s: %lld connection%s closed: the key is right, but the tasks of this cluster need "
+               "fewer connections",
                s->setup.address, (long long)s->shut, s->shut == 1 ? " was" : "s were");
     et_free(s->session);
     et_free(s);
@@ -210,7 +210,7 @@ static void look_at(et_sessions *s, int descriptor, double now)
         shut(s, descriptor, wrong);
     } else if (one->held > s->setup.most) {
         if ((double)one->held > TRICKLE * (now - one->since)) {
-            shut(s, descriptor, "sent more at once than all its messages may have");
+            shut(s, descriptor, "sent more bytes at once than its messages may have");
         } else {
             one->open = false;
             end(descriptor);
@@ -253,7 +253,9 @@ void et_sessions_look(et_sessions *s, double now)
         held -= s->session[one].held;
         stay -= s->session[one].since <= until;
         open--;
-        shut(s, one, "and others sent more at once than the messages of all tasks may have");
+        shut(
+            s, one,
+            "together with others sent more bytes at once than the messages of all tasks may have");
     }
     for (; stay > s->setup.keyed_most; stay--)
         shut(s, youngest(s, INT64_MIN, until), "has more connections than all tasks together");
