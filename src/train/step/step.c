@@ -168,8 +168,8 @@ static void examine_unreached(et_unreached *unreached, const et_params *params,
         et_strbuf_printf(&names, " and %d more", u->count - NAMED_MAX);
     et_log(ET_LOG_WARNING,
            "%d of %d parameters are not trained: their gradient was exactly zero in the first %d "
-           "updates (%s). Zeros before a relu cause this, and inputs that are all zeros: draw the "
-           "initial values, or choose another model",
+           "updates (%s). Zeros before a relu cause this, and inputs that are all zeros: start "
+           "from random values, or choose another model",
            u->count, u->trained, UPDATES, et_strbuf_text(&names));
     et_strbuf_release(&names);
     u->count = 0;

@@ -63,7 +63,7 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     const et_group *given = setup ? setup->group : NULL;
     if (!status && given && (trains || et_group_params(given) != params))
         status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",
-                         trains ? "and a prefix of names: give only one of them"
+                         trains ? "a prefix of names is also given: give only one of them"
                                 : "it belongs to another store of parameters");
     if (!status && trains)
         status = et_group_new(&group, params, trains, error);
