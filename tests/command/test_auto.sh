@@ -58,7 +58,7 @@ says 0 '^intact: whole/model.safetensors$' inspect whole
 grep -q '^as trained: whole/params.yaml' out || fail 'inspect does not compare the settings'
 says 3 '^etude: --mode eval works with one model, but whole is a run of several; use `etude evaluate whole`$' \
     train whole --mode eval
-says 3 '^etude: whole is a run of several models, by tabular/auto, not of one; choose another --model-dir$' \
+says 3 '^etude: whole is a run of several models (tabular/auto), not of one model; choose another --model-dir$' \
     train whole --experiment tabular/mlp --target kind --data t.csv
 says 3 'Add --accept-changes' train whole --lr 0.1
 says 3 '^etude: --accept-changes: whole has its model, and no training is left;' train whole --lr 0.1 \

@@ -30,7 +30,7 @@ kept 'initial_learning_rate: 0.25'
 train 0 '^done' --set "$o.learning_rate=0.25,$o.learning_rate.type=inverse_sqrt"
 kept 'peak_learning_rate: 0.25'
 train 3 'lr: trainer.*peak: "high" is not a number' --lr high
-train 3 'the same as .*constant.learning_rate, which is also set' --lr 1 \
+train 3 'learning_rate: 1 and .*constant.learning_rate set the same rate' --lr 1 \
     --set "$o.learning_rate.constant.learning_rate=1"
 
 # A setting of what is not chosen.

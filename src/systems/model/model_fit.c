@@ -583,10 +583,10 @@ int et_model_evaluate_source(et_model *m, et_source *source, et_value *logs, et_
     if (!logs || logs->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EUSAGE, "et_model_evaluate: logs is no dict (et_value_dict)");
     if (source && m->own_valid)
-        return et_fail(error, ET_EUSAGE,
-                       "et_model_evaluate_source: %s has held-out rows of its "
-                       "own; give NULL",
-                       m->kind->name);
+        return et_fail(
+            error, ET_EUSAGE,
+            "et_model_evaluate_source: %s has its own held-out rows; give NULL as the source",
+            m->kind->name);
     const int64_t capacity = source        ? source->layout.capacity[0]
                              : m->capacity ? m->capacity
                                            : ET_MODEL_BATCH;

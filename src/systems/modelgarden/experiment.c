@@ -403,8 +403,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
         return et_alloc_failed(error, 0, "settings");
     if (o->learning_rate.peak >= 0 && et_fields_is_given(&experiment->given, path))
         return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate: %g: the same as %s, which is also "
-                       "set; remove one of them",
+                       "trainer.optimizer_config.learning_rate: %g and %s set the same rate; "
+                       "remove one of them",
                        o->learning_rate.peak, path);
     if (o->learning_rate.peak >= 0 && !et_fields_given_add(&experiment->given, path, path))
         return et_alloc_failed(error, 0, "settings");

@@ -53,13 +53,14 @@ static int check_layout(const et_validation_set *first, const et_validation_set 
         if (own->capacity[k] != wanted->capacity[k])
             return et_fail(error, ET_ECONFIG,
                            "validation set %s of %s: its batches have the capacity %lld of %s, but "
-                           "those of set %s %lld: open all sets with the same capacity",
+                           "the batches of set %s have %lld: open all sets with the same capacity",
                            set->name, et_task_name(t->task), (long long)own->capacity[k],
                            own->kind[k] ? own->kind[k] : "a kind", first->name,
                            (long long)wanted->capacity[k]);
-    return et_fail(error, ET_ECONFIG,
-                   "validation set %s of %s: its batches have other arrays than those of set %s",
-                   set->name, et_task_name(t->task), first->name);
+    return et_fail(
+        error, ET_ECONFIG,
+        "validation set %s of %s: its batches have other arrays than the batches of set %s",
+        set->name, et_task_name(t->task), first->name);
 }
 
 /* Opens sets until the task has no more. A set's name is a key of logs and part of metric names. */

@@ -435,7 +435,7 @@ static int check_histograms(const et_loop *loop, const et_loop_trainer_options *
         return et_fail(error, ET_ECONFIG,
                        "histogram %s: the store has no such parameter or variable, and %s", name,
                        o->pass ? "an output needs a pass over the whole batch, without shards"
-                               : "there is no pass that could have such an output");
+                               : "an output needs a pass: give one");
     }
     return ET_OK;
 }
@@ -612,9 +612,9 @@ static int add_histogram(const et_loop_trainer *t, et_summary *summary, const ch
     const int64_t count =
         !from ? 0 : et_shape_count(param >= 0 ? et_params_shape(params, param) : output.shape);
     if (!count)
-        return et_fail(error, ET_ECONFIG,
-                       "histogram %s: neither the pass nor the store has such values in float32",
-                       name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "histogram %s: neither the pass nor the store has float32 values of this name", name);
     double *values = et_alloc((size_t)count + 1, sizeof *values);
     for (int64_t i = 0; values && i < count; i++)
         values[i] = (double)from[i];

@@ -177,7 +177,8 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
     if (status)
         return status;
     if (model && other.kind != kind)
-        return et_fail(error, ET_ECONFIG, "%s: %s is a %s of %s, a task of %s, and %s is one of %s",
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %s is a %s of %s, a task of %s, but %s is a task of %s",
                        initial->option, model, et_directory_exists(model) ? "run" : "model",
                        other.name, other.kind->name, experiment->name, kind->name);
     if (model)

@@ -122,8 +122,8 @@ static void say_privacy(et_training *t, int64_t steps)
     if (!privacy)
         return;
     if (!privacy->per_example) {
-        et_training_say(t, "privacy      no guarantee: the gradient of a whole update is "
-                           "clipped, not that of each sample; see per_example");
+        et_training_say(t, "privacy      no guarantee: Etude clips the gradient of a whole update, "
+                           "not of each sample; see per_example");
         return;
     }
     if (et_trainable_batches(t->trainable, &samples, NULL) || samples < 1)
@@ -318,10 +318,10 @@ static int claim(void *self, et_error *error)
                        "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, e->kind->name);
     if (et_series_of(&kept))
-        return et_fail(error, ET_ECONFIG,
-                       "%s is a run of several models, by %s, not of one; choose another "
-                       "--model-dir",
-                       directory, kept.name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "%s is a run of several models (%s), not of one model; choose another --model-dir",
+            directory, kept.name);
     /* A run that goes on has the batches that it began with. */
     if ((status = et_experiment_adopt(e, &kept, t->arena, error)) ||
         (fits && (status = et_experiment_set_batch(e, &kept, 0, t->arena, error))) ||
