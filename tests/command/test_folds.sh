@@ -272,7 +272,7 @@ awk 'BEGIN { print "day,size,kind"
     for (i = 0; i < 200; i++) printf "2024-05-%02d,%d,%s\n", i < 6 ? 1 : 2, i % 7, i % 3 ? "a" : "b" }' >day.csv
 linear="--experiment tabular/linear --target kind --steps 2"
 says 0 '' train oneday $linear --data day.csv --time day
-grep -q 'warning: 194 of 200 rows are held out, .* the same day are on one side; name another column with --time' out ||
+grep -q 'warning: 194 of 200 rows are held out, .* the same day are never split; name another column with --time' out ||
     fail "does not say that few rows are left: $(cat out)"
 says 3 'etude: --group and --time .* are both set' train none $linear --data day.csv --time day --group size
 says 3 'etude: --time: the table has no column dya. Nearest: day' train none $linear --data day.csv --time dya
@@ -282,6 +282,6 @@ sed 's/,[ab]$/,a/' day.csv >same.csv
 echo '2024-05-03,1,b' >>same.csv
 says 0 '' train rarefold $linear --data same.csv --folds 3
 grep -q 'warning: target kind: a fold has no row of "b": in this fold, ' out &&
-    grep -q 'warning: target kind: a fold has all rows of "b": the model that this fold scores cannot learn' out ||
+    grep -q 'warning: target kind: all rows of "b" are in one fold: the model that is scored on this fold cannot learn' out ||
     fail "folds without a class: $(cat out)"
 ! grep -q 'no training row\|is held out:' out || fail "speaks of the whole run: $(cat out)"

@@ -355,7 +355,7 @@ broken 'hf/source.spm is missing; download this file, too$'
 rm hf/model.safetensors
 broken 'hf has neither model.safetensors nor pytorch_model.bin'
 rm hf/config.json
-broken 'hf has neither config.json, .*; download it, too$'
+broken 'hf has no config.json (.*; download the missing file, too$'
 sed -i 's/"<pad>": 29/"<pad>": 30/' hf/vocab.json
 broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
 sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json

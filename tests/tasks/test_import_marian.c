@@ -258,7 +258,7 @@ static const struct {
     { "decoder.yml", "model.npz", "none.npz", "none.npz" },
     { "decoder.yml", "source.vocab.yml", "source.fsv",
       "but only vocabularies in .yml and .spm are supported" },
-    { "decoder.yml", "source.vocab.yml", "/etc/passwd.yml", "but must name files beside" },
+    { "decoder.yml", "source.vocab.yml", "/etc/passwd.yml", "but must name files in the folder" },
     { "decoder.yml", "word-penalty: 0", "word-penalty: 0.5", "word-penalty is 0.5" },
     { "decoder.yml", "beam-size: 4", "beam-size: 99", "beam-size is 99" },
     { "decoder.yml", "mini-batch: 1", "shortlist: [lex.gz, 50, 50]", "shortlist is [\"lex.gz\"" },

@@ -65,7 +65,7 @@ static void test_translator__refuses(void **state)
         { "run",
           { .alpha = 10.01 },
           ET_ECONFIG,
-          "give a number up to 10, or 0 for that of the run; to switch it off set "
+          "give a number up to 10, or 0 for the run's alpha; for no length penalty, set "
           "no_length_penalty" },
         { "run", { .max_length = -5 }, ET_ECONFIG, "max length -5: give" },
         { "run", { .max_length = INT64_MIN }, ET_ECONFIG, "max length -9223372" },
@@ -143,7 +143,7 @@ static void test_translator__refuses_others(void **state)
     bad_assert_says("export", error.text, "an ensemble of 3 models cannot be exported");
     options = (et_translator_options){ .shares = first, .others = others, .other_count = 1 };
     assert_int_equal(et_translator_open(&t, NULL, &options, &error), ET_ECONFIG);
-    bad_assert_says("shares", error.text, "set no others");
+    bad_assert_says("shares", error.text, "leave others out");
     const et_translator *const nested[1] = { pair };
     options = (et_translator_options){ .others = nested, .other_count = 1 };
     assert_int_equal(et_translator_open(&t, "run", &options, &error), ET_ECONFIG);

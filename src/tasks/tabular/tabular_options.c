@@ -665,7 +665,7 @@ static int check_privacy(const et_tabular_options *o, et_error *error)
     return et_fail(error, ET_ECONFIG,
                    "task.differential_privacy_config.per_example: a step must read one row, but "
                    "with task.model.tabm.shared_batches=false it reads one for each network; set "
-                   "that to true");
+                   "shared_batches to true");
 }
 
 static int check_targets(const et_tabular_options *o, et_error *error)
@@ -683,12 +683,12 @@ static int check_targets(const et_tabular_options *o, et_error *error)
         return status;
     if (target->count > 1)
         return et_fail(error, ET_ECONFIG,
-                       "task.quantile_levels: quantiles are of one target, but task.target has "
+                       "task.quantile_levels: quantiles need one target, but task.target has "
                        "%zu columns; train a run for each",
                        target->count);
     if (o->target_type == ET_TABULAR_TARGET_CLASS)
         return et_fail(error, ET_ECONFIG,
-                       "task.quantile_levels: quantiles are of a number, but task.target_type is "
+                       "task.quantile_levels: only a number has quantiles, but task.target_type is "
                        "class; leave one of them out");
     if (o->loss != ET_TABULAR_LOSS_AUTO)
         return et_fail(error, ET_ECONFIG,

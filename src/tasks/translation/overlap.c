@@ -186,7 +186,8 @@ static void tell_equal(const overlap *o, const et_corpus_paths *paths, bool trai
            "target%s%s%s, or remove these pairs",
            source->items[0], et_format_count(o->equal).text,
            o->compared == COMPARED ? "the first " : "", et_format_many(o->compared, "pair").text,
-           trained ? "they teach the model to copy" : "their scores are those of a copy",
+           trained ? "they teach the model to copy"
+                   : "their scores only show how well the model copies",
            source == target ? "" : " (now ", source == target ? "" : target->items[0],
            source == target ? "" : ")");
 }
@@ -214,13 +215,12 @@ static void tell_seen(const overlap *o, int set)
     if (both && sources > both)
         snprintf(more, sizeof more, ", %s more have a source of the training text",
                  et_format_count(sources - both).text);
-    et_log(
-        ET_LOG_WARNING,
-        "%s: %s of %s %s%s, so scores are better than those of new text; remove these pairs from "
-        "the training text",
-        et_corpus_files(paths, false)->items[0], et_format_count(both ? both : sources).text,
-        et_format_many(pairs, "pair").text,
-        both ? "are also training pairs" : "have a source of the training text", more);
+    et_log(ET_LOG_WARNING,
+           "%s: %s of %s %s%s, so scores are better than for new text; remove these pairs from the "
+           "training text",
+           et_corpus_files(paths, false)->items[0], et_format_count(both ? both : sources).text,
+           et_format_many(pairs, "pair").text,
+           both ? "are also training pairs" : "have a source of the training text", more);
 }
 
 /* ---- all ---- */

@@ -47,7 +47,7 @@ static void test_model_builder__arguments(void **state)
     assert_int_equal(
         et_model_builder_init(&builder, &et_feed_forward_builder, NULL, b.dataset, &error),
         ET_EUSAGE);
-    assert_contains(error.text, "feed_forward: the arguments must be those of feed_forward");
+    assert_contains(error.text, "feed_forward: expected the arguments of feed_forward");
     assert_contains(error.text, "not given");
     et_arguments *plain = parse_arguments(NULL, ARGS(NULL));
     assert_int_equal(

@@ -551,10 +551,9 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
     int status = resolve(&internals->methods, kind, error);
     if (!status && !et_arguments_is(args, internals->methods.arguments)) {
         const et_arguments_class *wanted = internals->methods.arguments;
-        status =
-            et_fail(error, ET_EUSAGE, "builder %s: the arguments must be those of %s, but are %s",
-                    kind->name, wanted ? wanted->name : "of a model",
-                    args ? "of another class" : "not given");
+        status = et_fail(
+            error, ET_EUSAGE, "builder %s: expected the arguments of %s, but they are %s",
+            kind->name, wanted ? wanted->name : "a model", args ? "of another class" : "not given");
     }
     if (status) {
         et_free(internals);

@@ -475,7 +475,7 @@ static int keep_rows(et_selection *s, const et_outputs *to, const et_tabular_tas
     et_assert(s->class ? to->output != NULL : to->value != NULL);
     if (task->target.classes != s->task->target.classes || from->width != s->width ||
         (!s->class && from->targets != s->targets))
-        return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
+        return et_fail(error, ET_EDATA, "%s was trained on another target than the run",
                        task->context.model_dir);
     for (int64_t i = 0; i < from->rows; i++) {
         const size_t source = (size_t)i * width;

@@ -102,11 +102,10 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
     if (et_privacy_in(e->kind->fields, e->task))
         other = "task.differential_privacy_config";
     if (other)
-        return et_fail(
-            error, ET_ECONFIG,
-            "%s has no effect on a model object: its length, saves and validations are those "
-            "of et_fit; for this setting use `etude train`",
-            other);
+        return et_fail(error, ET_ECONFIG,
+                       "%s has no effect on a model object: the options of et_fit set its length, "
+                       "saves and validations; for this setting use `etude train`",
+                       other);
     /* The ensemble of a pack is chosen by the validations of a run; a model object also evaluates
      * other data. */
     if (et_tabular_is_pack(e->task))
@@ -136,8 +135,8 @@ static int table_experiment(et_experiment *e, const et_table *table, const char 
         return status;
     if (et_tabular_series.wanted(e->name, e->task))
         return et_fail(error, ET_ECONFIG,
-                       "%s with these settings trains several models, which a model object does "
-                       "not; name one of them, or one fold, or use `etude train`",
+                       "%s with these settings trains several models, but a model object trains "
+                       "only one; name one model or one fold, or use `etude train`",
                        e->name);
     return et_experiment_check(e, error);
 }
@@ -358,10 +357,9 @@ static int write_text(const et_table_network *n, int which, const char *run, et_
     if (status)
         return status;
     if (length != text->length || memcmp(bytes, text->bytes, length) != 0)
-        status = et_fail(error, ET_ECONFIG,
-                         "%s differs from that of this model: the run has other data or "
-                         "settings; choose another run_dir",
-                         path.text);
+        status = et_fail(
+            error, ET_ECONFIG,
+            "%s belongs to a model with other data or settings; choose another run_dir", path.text);
     et_free(bytes);
     return status;
 }

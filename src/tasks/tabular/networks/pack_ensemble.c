@@ -115,9 +115,9 @@ static bool is_done(const variables *v, const et_tabular_pack *pack, int64_t mem
 int et_pack_refuse(et_error *error)
 {
     return et_fail(error, ET_ECONFIG,
-                   "a pack (task.model.type: pack) is trained alone, because each of its members "
-                   "has its own rate, and with validation, which chooses its ensemble; leave out "
-                   "the other tasks, or choose another model");
+                   "a pack (task.model.type: pack) is trained alone, because each member has its "
+                   "own rate. It needs validation, which chooses the ensemble. Leave out the other "
+                   "tasks, or choose another model");
 }
 
 int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error)

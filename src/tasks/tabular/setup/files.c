@@ -267,8 +267,8 @@ static int check_types(const et_tabular_task *task, et_error *error)
             field->type == ET_SCHEMA_DISCRETE)
             return et_fail(error, ET_ECONFIG,
                            "task.%s, but the target %s has texts such as \"%.40s\"; %s",
-                           number ? "target_type is number" : "quantile_levels are of a number",
-                           name, target->entry_count ? target->entries[0] : "",
+                           number ? "target_type is number" : "quantile_levels need a number", name,
+                           target->entry_count ? target->entries[0] : "",
                            number ? "choose class, or name another column"
                                   : "leave this setting out, or name another column");
     }

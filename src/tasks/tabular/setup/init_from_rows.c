@@ -334,8 +334,8 @@ static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
     const char *class = missing > 1 ? "these classes" : "this class";
     if (missing && is_fold(task))
         et_log(ET_LOG_WARNING,
-               "target %s: a fold has all rows of %s: the model that this fold scores cannot learn "
-               "%s; ask for fewer folds, or give more rows",
+               "target %s: all rows of %s are in one fold: the model that is scored on this fold "
+               "cannot learn %s; set fewer folds, or give more rows",
                s->target->column[0], et_strbuf_text(&names), class);
     else if (missing)
         et_log(ET_LOG_WARNING, "target %s: no training row has %s: the model cannot learn %s",

@@ -339,8 +339,8 @@ static void warn(const et_tabular_task *task, const hashes *k, const copies *c,
         snprintf(some, sizeof some, " (%s of them with another target)",
                  et_format_count(c->inputs - c->both).text);
     et_log(ET_LOG_WARNING,
-           "%s%s of the %s %s are also training rows%s, so their scores are better than those of "
-           "new rows; %s",
+           "%s%s of the %s %s are also training rows%s, so their scores are better than for new "
+           "rows; %s",
            k->every > 1 ? "about " : "", et_format_count(c->inputs).text,
            et_format_count(c->rows).text, rows, some, cure);
 }
@@ -389,8 +389,8 @@ static void warn_sets(const et_tabular_task *task, et_samples *training, const h
         if (task->validation_tables[i] &&
             task->validation_tables[i]->fingerprint == training->fingerprint)
             et_log(ET_LOG_WARNING,
-                   "the %s%s%s are the training data: scores of learned rows are better than those "
-                   "of new rows; %s",
+                   "the %s%s%s are the training data: scores of learned rows are better than for "
+                   "new rows; %s",
                    evaluates ? "" : "validation data (", rows, evaluates ? "" : ")",
                    evaluates ? "name a file of other rows"
                              : "name other rows, or leave --valid out: then Etude holds out rows");
@@ -527,8 +527,8 @@ static void tell_share(const et_tabular_task *task)
         return;
     const bool times = et_tabular_is_named(o->time);
     et_log(ET_LOG_WARNING,
-           "%s of %s rows are held out, and the model learns only the others: all rows with the "
-           "same %s are on one side; name another column with %s, or validation rows with --valid",
+           "%s of %s rows are held out, so few are left to train on: rows with the same %s are "
+           "never split; name another column with %s, or validation rows with --valid",
            et_format_count(held).text, et_format_count(rows).text, times ? o->time : o->groups,
            times ? "--time" : "--group");
 }

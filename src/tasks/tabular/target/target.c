@@ -786,8 +786,8 @@ static int check_settings(const et_tabular_target *target, const et_tabular_opti
                        target->labels);
     if (target->quantiles && target->values != 1)
         return et_fail(error, ET_ECONFIG,
-                       "task.quantile_levels: quantiles are of one target that is a number, but "
-                       "the target %s %s; leave this setting out",
+                       "task.quantile_levels: quantiles need one target that is a number, but the "
+                       "target %s %s; leave this setting out",
                        field->column[0], target->values ? "has several columns" : "has classes");
     if (options->model.type == ET_TABULAR_PACK && !options->ensemble.count &&
         !et_pack_learns((size_t)target->labels, (size_t)target->quantiles))

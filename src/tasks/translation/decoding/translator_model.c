@@ -154,8 +154,8 @@ static int check_members(const et_translator_options *o, et_error *error)
                        o->other_count, ET_DECODER_MODELS_MAX - 1);
     if (o->other_count && o->shares)
         return et_fail(error, ET_ECONFIG,
-                       "a translator that shares weights has the others of that translator: set no "
-                       "others");
+                       "shares and others are both set: a translator that shares weights also uses "
+                       "the others of the shared translator; leave others out");
     if (o->weights && !o->other_count)
         return et_fail(error, ET_ECONFIG, "weights are for an ensemble: set others, too");
     for (int i = 0; i < o->other_count; i++)
@@ -430,12 +430,13 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
             error, ET_ECONFIG,
             "a translator that shares weights must not set directory, checkpoint or live_weights");
     if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
-        return et_fail(error, ET_ECONFIG, "beam size %d: give 1 to %d, or 0 for that of the run",
-                       o->beam_size, ET_BEAM_SIZE_MAX);
+        return et_fail(error, ET_ECONFIG,
+                       "beam size %d: give 1 to %d, or 0 for the run's beam size", o->beam_size,
+                       ET_BEAM_SIZE_MAX);
     if (!(o->alpha >= 0 && o->alpha <= ET_TRANSLATION_ALPHA_MAX))
         return et_fail(error, ET_ECONFIG,
-                       "alpha %g: give a number up to %g, or 0 for that of the run; to switch it "
-                       "off set no_length_penalty",
+                       "alpha %g: give a number up to %g, or 0 for the run's alpha; for no length "
+                       "penalty, set no_length_penalty",
                        o->alpha, ET_TRANSLATION_ALPHA_MAX);
     if (o->shortlist && o->no_shortlist)
         return et_fail(error, ET_ECONFIG, "shortlist and no_shortlist: set only one of them");

@@ -555,8 +555,8 @@ static int add_multiplier(output *o, const et_mapped_tensor *tensor, bool output
         multiplier = find_multiplier(o, tensor, tensor->name);
     if (!(multiplier > 0))
         return et_fail(error, ET_EUSAGE,
-                       "the bytes of %s need the range of their rows, which is measured on text: "
-                       "give --data SOURCE TARGET, two files of the languages of the model",
+                       "the bytes of %s need the range of their rows, which Etude measures on "
+                       "text: give --data SOURCE TARGET, two files in the languages of the model",
                        tensor->name);
     add(o, name, ET_MARIAN_MULTIPLIER, NULL, multiplier);
     if (output_table)

@@ -182,9 +182,9 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
         status = et_import_find_file(from, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY, &binary, error);
     if (!status && !config && !binary && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_fail(error, ET_ENOTFOUND,
-                         "%s has neither " ET_TRANSFORMERS_CONFIG ", as models of transformers "
-                         "have, nor " ET_MARIAN_DECODER ", as those of Marian, nor model*.bin, as "
-                         "those of Firefox; download it, too",
+                         "%s has no " ET_TRANSFORMERS_CONFIG
+                         " (models of transformers), no " ET_MARIAN_DECODER
+                         " (Marian) and no model*.bin (Firefox); download the missing file, too",
                          from->folder);
     from->marian = !config || from->zip;
     if (!status)

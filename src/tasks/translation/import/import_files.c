@@ -205,7 +205,7 @@ static int read_member(et_import *from, const char *name, const char *path, size
     if (status)
         return status;
     if (size > most)
-        return et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, more than such a file has",
+        return et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, too many for this kind of file",
                        from->folder, name, (unsigned long long)size);
     if ((status = et_memory_check(size, "a file of an archive", error)))
         return status;

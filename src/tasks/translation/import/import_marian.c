@@ -264,7 +264,8 @@ static int find_file(const et_foreign_file *c, const char *field, size_t count, 
     while (index--)
         v = v->next;
     if (v->kind != ET_VALUE_STRING || !is_name(v->string))
-        return et_foreign_refuse(c, list, "but must name files beside the settings", error);
+        return et_foreign_refuse(c, list, "but must name files in the folder of the settings",
+                                 error);
     if (!et_path_ends(v->string, endings[0]) && !et_path_ends(v->string, endings[1]))
         return et_foreign_refuse(c, list,
                                  count == 1
@@ -387,8 +388,8 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
         start++;
     if (start == COUNT(starts))
         return et_fail(error, ET_EFORMAT,
-                       "%s has tokens %s, %s and %s, which are names of the token that begins a "
-                       "target here; rename one of them",
+                       "%s has the tokens %s, %s and %s, but Etude needs one of these names for "
+                       "the token that begins a target; rename one of the tokens",
                        et_import_path(from, name), starts[0], starts[1], starts[2]);
     from->start[side] = starts[start];
     et_value_set_int(tokens, starts[start], from->facts.tokens[side] - 1);
@@ -448,10 +449,10 @@ static int read_shortlist(et_import *from, const et_foreign_file *c, et_error *e
     const et_value *file = list->kind == ET_VALUE_LIST ? list->first : NULL;
     if (!file || file->kind != ET_VALUE_STRING || !is_name(file->string) ||
         !et_path_ends(file->string, ET_MARIAN_BINARY))
-        return et_foreign_refuse(
-            c, list,
-            "but only a binary shortlist beside the settings (.bin) is supported; remove it",
-            error);
+        return et_foreign_refuse(c, list,
+                                 "but only a binary shortlist (.bin) in the folder of the settings "
+                                 "is supported; remove this setting",
+                                 error);
     const int64_t *tokens = from->facts.tokens;
     char *bytes;
     size_t length;

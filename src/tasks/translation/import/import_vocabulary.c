@@ -215,11 +215,10 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
     }
     put_listed(r, &foreign, &tags);
     if (foreign && r->facts.model_type != MODEL_UNIGRAM)
-        return et_fail(
-            error, ET_EFORMAT,
-            "%s: its kind is not unigram, and %d tokens of the vocabulary are not in it; "
-            "only a unigram model can have such tokens",
-            name, (int)foreign);
+        return et_fail(error, ET_EFORMAT,
+                       "%s: its kind is not unigram, but %d tokens of the vocabulary are not in "
+                       "this file; only a unigram model can have additional tokens",
+                       name, (int)foreign);
     /* The rest, without special symbols: no text becomes one of those. */
     for (int32_t i = 0; i < r->count; i++)
         if (!r->listed[i] && r->pieces[i].type != TYPE_UNKNOWN && r->pieces[i].type != TYPE_CONTROL)
@@ -594,7 +593,7 @@ static int read_list(et_import *from, int side, const symbols *s, vocabulary_lis
     int status = ET_OK;
     if ((int64_t)json->count != facts->tokens[side])
         status = et_fail(error, ET_EFORMAT,
-                         "%s has %zu tokens with those that were added, but config.json says %lld "
+                         "%s has %zu tokens, including the added tokens, but config.json says %lld "
                          "(%s); download config.json, the vocabulary and " ET_TRANSFORMERS_ADDED
                          " again",
                          path, json->count, (long long)facts->tokens[side], rows_of(side));

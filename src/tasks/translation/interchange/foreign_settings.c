@@ -441,10 +441,12 @@ void et_foreign_write(const et_foreign_row *rows, const et_foreign_model *m, et_
 static int refuse_setting(const et_foreign_program *p, const char *setting, int stack,
                           const et_value *value, const char *needed, et_error *error)
 {
-    char name[64], cure[256] = "";
+    char name[64], number[32] = "another", cure[256] = "";
+    if (value->kind == ET_VALUE_INT)
+        snprintf(number, sizeof number, "%lld", (long long)value->integer);
     const char *is = value->kind == ET_VALUE_STRING ? value->string
                      : value->kind == ET_VALUE_BOOL ? value->boolean ? "true" : "false"
-                                                    : "another";
+                                                    : number;
     snprintf(name, sizeof name, "%s%s", *setting == '*' ? stacks[stack] : "",
              *setting == '*' ? setting + 1 : setting);
     if (p->retrains)
@@ -477,8 +479,15 @@ static int check_settings(const et_foreign_program *p, const et_value *settings,
         const et_value *other = find_setting(settings, r->setting, 0);
         if (r->written && !is_word(v, r->written))
             return refuse_setting(p, r->setting, stack, v, r->needs, error);
-        if (r->written ? strcmp(v->string, other->string) != 0 : v->integer != other->integer)
-            return refuse_setting(p, r->setting, stack, v, "that of the encoder", error);
+        if (r->written ? strcmp(v->string, other->string) != 0 : v->integer != other->integer) {
+            char needed[80];
+            if (r->written)
+                snprintf(needed, sizeof needed, "%s, as in the encoder", other->string);
+            else
+                snprintf(needed, sizeof needed, "%lld, as in the encoder",
+                         (long long)other->integer);
+            return refuse_setting(p, r->setting, stack, v, needed, error);
+        }
     }
     return ET_OK;
 }

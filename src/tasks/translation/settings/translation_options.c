@@ -136,11 +136,11 @@ static const et_field model_fields[] = {
                    "R-Drop: compute each batch twice with different dropout and add a loss on the "
                    "difference, with this weight (5 is usual); 0: off",
                    .change = ET_CHANGE_ASK),
-    ET_FIELD_INT(
-        et_translation_model, sampled_vocabulary, 0, 0, INT32_MAX,
-        "sampled softmax: number of tokens in an update's softmax, those of the batch and random "
-        "others; at least the tokens of a batch (or shard); 0: all. Validation always uses all",
-        .change = ET_CHANGE_ASK),
+    ET_FIELD_INT(et_translation_model, sampled_vocabulary, 0, 0, INT32_MAX,
+                 "sampled softmax: number of tokens in an update's softmax (the batch's tokens and "
+                 "random other tokens); at least the tokens of a batch (or shard); 0: all. "
+                 "Validation always uses all",
+                 .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };

@@ -115,8 +115,8 @@ int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_m
     const int32_t source = et_vocabulary_size(of[0]), target = et_vocabulary_size(of[1]);
     if (source != target)
         return et_fail(error, ET_ECONFIG,
-                       "%sthe source vocabulary has %d tokens and the target vocabulary %d; one "
-                       "table is for vocabularies that number their tokens alike",
+                       "%sthe source vocabulary has %d tokens and the target vocabulary %d; both "
+                       "need the same tokens with the same IDs to share one table",
                        title, (int)source, (int)target);
     const int32_t id = first_difference(of, pair);
     if (id >= 0)
