@@ -256,10 +256,11 @@ static void add_message(et_document *d, const char *text, size_t line)
         et_document_add_marked(d, text, at, &marking);
         text += at + 1;
     }
+    const char *const last = text + strlen(text);
     for (const char *end; *text; text = end) {
         end = text + strcspn(text, "{\n");
         for (size_t size; *end == '{'; end += strcspn(end, "{\n")) {
-            size = et_document_message_size(end, strlen(end));
+            size = et_document_message_size(end, (size_t)(last - end));
             end += size ? size : 1;
         }
         et_document_add_marked(d, text, (size_t)(end - text), &marking);
