@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/sort.h"
+#include "base/text/unicode.h"
 
 /* Bytes of the longest inline markup. */
 #define MARKUP_MAX 2048
@@ -189,7 +190,8 @@ static bool is_command(const et_md_mask *m, const line *l)
 {
     const size_t name = run(m, l->at + 1, l->end, LOWER UPPER);
     const size_t after = l->at + 1 + name;
-    return begins(m, l->at, l->end, "--8<--") || begins(m, l->at, l->end, "<<< ") ||
+    return begins(m, l->at, l->end, "--8<--") ||
+           (begins(m, l->at, l->end, "<<< ") && run(m, l->at + 4, l->end, "@./~")) ||
            (begins(m, l->at, l->end, "(") && l->end - l->at > 3 &&
             begins(m, l->end - 2, l->end, ")=") && find(m, l->at, l->end, " ") == l->end) ||
            (name > 1 && begins(m, l->at, l->end, "\\") && !begins(m, l->at, l->end, "\\begin{") &&
@@ -340,12 +342,14 @@ static size_t code_block(const et_md_mask *m, size_t at)
     if (!et_is_listed(code, m->original + from, length))
         return 0;
     snprintf(end, sizeof end, "%s%.*s ", liquid ? "end" : "/", (int)length, m->original + from);
-    const size_t found = find(m, from + length, most, end), tag = find(m, from, found, "}");
     /* A tag that closes itself, or that another such tag follows, has no content. */
-    if (m->original[tag - 3] == '/' ||
-        memmem(m->original + from, found - from, m->original + at, from + length - at))
+    const char *other =
+        memmem(m->original + from, most - from, m->original + at, from + length - at);
+    const size_t limit = other ? (size_t)(other - m->original) : most;
+    const size_t found = find(m, from + length, limit, end), tag = find(m, from, found, "}");
+    if (found == limit || m->original[tag - 2] == '/' || begins(m, tag - 4, found, " / "))
         return 0;
-    const size_t close = found < most ? up_to(m, found, 0, "}") : 0;
+    const size_t close = up_to(m, found, 0, "}");
     return close ? found + close + !liquid - at : 0;
 }
 
@@ -370,8 +374,10 @@ static size_t braces(const et_md_mask *m, size_t at)
 /* Whether only markers of items and quotes precede it in its line. */
 static bool begins_block(const et_md_mask *m, size_t at)
 {
-    const char *end = at ? memrchr(m->original, '\n', at) : NULL;
-    return in_items(m, line_at(m, end ? (size_t)(end + 1 - m->original) : 0)).at == at;
+    size_t from = at;
+    while (from && m->original[from - 1] && strchr(DIGITS " \t>-+*.)", m->original[from - 1]))
+        from--;
+    return (!from || m->original[from - 1] == '\n') && in_items(m, line_at(m, from)).at == at;
 }
 
 /* $$ ... $$, with empty lines only if it begins a block; and $...$ without blanks inside its ends
@@ -399,6 +405,20 @@ static size_t math(const et_md_mask *m, size_t at)
     return 0;
 }
 
+/* Letters of the word at `at`, and *bytes. Of ideographs one is as many as a word of others. */
+static size_t letters(const et_md_mask *m, size_t at, size_t end, size_t *bytes)
+{
+    size_t count = 0;
+    uint32_t code;
+    for (*bytes = 0; at + *bytes < end; count += code < 0x2E80 ? 1 : 3) {
+        const size_t size = et_utf8_decode(m->original + at + *bytes, end - at - *bytes, &code);
+        if (!et_unicode_is_letter(code) || code >> 12 == 0x1D) /* U+1D400: of formulas */
+            break;
+        *bytes += size;
+    }
+    return count;
+}
+
 /* \(...\), \[...\], \\(...\\) and \\[...\\] of LaTeX. \( and \[ are also escaped brackets: a word
  * of three letters that is no command shows text. */
 static size_t delimited(const et_md_mask *m, size_t at, bool *block)
@@ -409,11 +429,10 @@ static size_t delimited(const et_md_mask *m, size_t at, bool *block)
     *block = end[length - 1] == '[';
     end[length - 1] = *block ? ']' : ')';
     const size_t count = up_to(m, at, length, end);
-    for (size_t i = at + length; length == 2 && i < at + count; i++) {
-        const size_t word = run(m, i, at + count, LOWER UPPER);
-        if (word > 2 && m->original[i - 1] != '\\' && m->original[i - 1] != '{')
+    for (size_t i = at + length, word; length == 2 && i < at + count; i += word ? word : 1) {
+        if (letters(m, i, at + count, &word) > 2 && m->original[i - 1] != '\\' &&
+            m->original[i - 1] != '{')
             return 0;
-        i += word;
     }
     return count;
 }
