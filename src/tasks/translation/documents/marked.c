@@ -74,8 +74,9 @@ typedef struct tag {
 } tag;
 
 /* Elements that may have attributes without values. Words in <file name> are no such attributes. */
-static const char bare[] = "a audio button details dialog form iframe img input ol option script "
-                           "select textarea track video";
+static const char bare[] =
+    "a audio button details dialog div form hr iframe img input ol option script "
+    "select td textarea th track video";
 
 /* Reads a tag at `at`. Its values may have > in quotes. false: it is text. */
 static bool read_tag(const reader *r, const char *at, tag *t)
