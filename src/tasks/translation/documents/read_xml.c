@@ -71,7 +71,7 @@ static const struct {
       "" },
     { "svg", "metadata", "" },
     { "plist", "key data date integer real", "" },
-    { "root", "resheader xsd:schema assembly", "" }, /* of .resx */
+    { "root", "resheader xsd:schema", "" }, /* of .resx */
     { "html", "kbd samp var pre textarea math svg", "" },
     /* DITA and DocBook. */
     { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
