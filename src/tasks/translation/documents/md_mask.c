@@ -260,7 +260,7 @@ static bool take_definition(et_md_mask *m, const line *l, const line *before)
 }
 
 /* Masks front matter: at the start, between two lines of --- or +++, or between { and }. A ---
- * before an empty line is a rule. Returns its bytes. */
+ * before an empty line is a rule if no key follows. Returns its bytes. */
 static size_t front_matter(et_md_mask *m)
 {
     line l = line_at(m, 0);
@@ -268,7 +268,10 @@ static size_t front_matter(et_md_mask *m)
     const char *const end = yaml ? "---" : json ? "}" : "+++";
     if (!yaml && !json && !(l.end == 3 && begins(m, 0, 3, "+++")))
         return 0;
-    if (yaml && l.next < m->length && line_at(m, l.next).at == line_at(m, l.next).end)
+    const size_t at = l.next + run(m, l.next, m->length, " \t\r\n");
+    const size_t key = at + run(m, at, m->length, LOWER "_-");
+    if (yaml && memchr(m->original + l.next, '\n', at - l.next) &&
+        (key == at || !begins(m, key, m->length, ":") || !run(m, key + 1, m->length, " \r\n")))
         return 0;
     while (l.next < m->length) {
         l = line_at(m, l.next);
@@ -322,7 +325,7 @@ static size_t up_to(const et_md_mask *m, size_t at, size_t skip, const char *wor
 {
     const size_t end = m->length - at < MARKUP_MAX ? m->length : at + MARKUP_MAX;
     const size_t found = find(m, at + skip, end, words);
-    const size_t empty = find(m, at, found, "\n\n");
+    const size_t empty = found < end ? find(m, at, found, "\n\n") : end;
     return at + skip <= end && found < end && empty == found ? found + strlen(words) - at : 0;
 }
 
