@@ -614,11 +614,20 @@ static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
     }
 }
 
-/* The syntax of a message stays. */
+/* The syntax of a message stays, and so do tags in it. */
 static void keep_syntax(et_document *d, const et_run *run, size_t from, size_t to)
 {
     et_strbuf encoded = ET_STRBUF_INIT;
-    et_document_encode(d, d->escape, et_strbuf_text(&run->text) + from, to - from, &encoded);
+    const char *text = et_strbuf_text(&run->text);
+    for (size_t tag = 0; tag < run->tags.count && run->tags.items[tag].start < to; tag++) {
+        const et_span *span = &run->tags.items[tag];
+        if (span->start < from)
+            continue;
+        et_document_encode(d, d->escape, text + from, span->start - from, &encoded);
+        et_strbuf_append_bytes(&encoded, text + span->start, span->length);
+        from = span->start + span->length;
+    }
+    et_document_encode(d, d->escape, text + from, to - from, &encoded);
     d->failed |= encoded.failed;
     et_document_keep(d, et_strbuf_text(&encoded), encoded.length);
     et_strbuf_release(&encoded);
