@@ -447,6 +447,8 @@ static void test_documents__md_beyond(void **state)
           "{{< /code >}}\n\n<<< F\n\n<<< @/a.js\n" },
         { ET_DOCUMENT_MD, "---\n\na: b\n---\nc\n", "---\n\na: b\n---\nC\n" },
         { ET_DOCUMENT_MD, "a {b, select, c<i>d</i>\n", "A {b, select, c<i>d</i>\n" },
+        { ET_DOCUMENT_MD, "<p>\na <%= b %> c {{< d >}} e < f\n</p>\n",
+          "<p>\nA <%= b %> C {{< d >}} E &lt; F\n</p>\n" },
         /* Markup does not end in code, and a rule is no front matter. */
         { ET_DOCUMENT_MD, "a $$ b\n\n```\n$$\n```\n\nc {{ d\n```\n}}\n```\ne $$ f\n\ng $$ h\n",
           "A $$ B\n\n```\n$$\n```\n\nC {{ D\n```\n}}\n```\nE $$ F\n\nG $$ H\n" },

@@ -557,10 +557,39 @@ static void add_start(reader *r, const piece *p)
     r->inner = r->inner_end = p->end;
 }
 
+/* Bytes of a longest tag of a template. */
+#define TEMPLATE_MAX 2048
+
+/* The first tag of a template in [from, to): <% name %> or {{< name >}}, which a browser takes for
+ * text. Returns its start; to: none. *end: after it. */
+static size_t find_template(const char *text, size_t from, size_t to, size_t *end)
+{
+    const char *mark = text + from, *const last = text + to;
+    for (; mark < last && (mark = memchr(mark, '<', (size_t)(last - mark))) != NULL; mark++) {
+        const bool braces = mark - text >= (ptrdiff_t)from + 2 && !memcmp(mark - 2, "{{", 2);
+        const size_t most = last - mark < TEMPLATE_MAX ? (size_t)(last - mark) : TEMPLATE_MAX;
+        const char *close = braces                       ? memmem(mark, most, ">}}", 3)
+                            : most > 1 && mark[1] == '%' ? memmem(mark, most, "%>", 2)
+                                                         : NULL;
+        if (close) {
+            *end = (size_t)(close - text) + (braces ? 3 : 2);
+            return (size_t)(mark - text) - (braces ? 2 : 0);
+        }
+    }
+    return *end = to;
+}
+
 static void add_text(reader *r, size_t from, size_t to)
 {
+    et_document *d = r->d;
     flush(r);
-    et_document_add_decoded(r->d, r->d->text + from, to - from, et_document_line(r->d, from));
+    for (size_t end; from < to; from = end) {
+        const size_t start = find_template(d->text, from, to, &end);
+        if (start > from)
+            et_document_add_decoded(d, d->text + from, start - from, et_document_line(d, from));
+        if (start < to)
+            et_document_add_tag(d, d->text + start, end - start, et_document_line(d, start));
+    }
 }
 
 static bool is_blank(const char *text, size_t length)
