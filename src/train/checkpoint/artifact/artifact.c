@@ -651,22 +651,6 @@ static int load_file(et_artifact_weights *load, et_error *error)
     return status;
 }
 
-/* ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the best one is a
- * warning, since the newest is there as well. */
-static int load_best(et_artifact_weights *load)
-{
-    et_error reason = ET_ERROR_INIT;
-    int status =
-        et_checkpoint_take_best(&load->checkpoint, load->params, et_artifact_run(load->artifact),
-                                choice_of(load), &load->facts, &reason);
-    if (status == ET_ENOTFOUND && !load->checkpoint)
-        return status;
-    status = check(load, status, &reason);
-    if (status)
-        et_log(ET_LOG_WARNING, "%s; using the newest checkpoint instead of the best", reason.text);
-    return status;
-}
-
 /* The message of "none" is about the run, not about a folder in it. */
 static int load_newest(et_artifact_weights *load, et_error *error)
 {
@@ -685,6 +669,24 @@ static int load_newest(et_artifact_weights *load, et_error *error)
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
+/* The newest checkpoint is used if the run keeps no best one and, with a warning, if the best one
+ * cannot be read. A lack of memory fails. */
+static int load_best_or_newest(et_artifact_weights *load, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status =
+        et_checkpoint_take_best(&load->checkpoint, load->params, et_artifact_run(load->artifact),
+                                choice_of(load), &load->facts, &reason);
+    if (status == ET_ENOTFOUND && !load->checkpoint)
+        return load_newest(load, error);
+    if (!(status = check(load, status, &reason)))
+        return ET_OK;
+    if (status == ET_ENOMEM)
+        return et_fail(error, status, "%s", reason.text);
+    et_log(ET_LOG_WARNING, "%s; using the newest checkpoint instead of the best", reason.text);
+    return load_newest(load, error);
+}
+
 int et_artifact_load(et_artifact_weights *load, et_error *error)
 {
     const et_artifact *artifact = load->artifact;
@@ -699,7 +701,7 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
                "run with --live-weights",
                artifact->name);
     if (!export && !load->named)
-        return load_best(load) ? load_newest(load, error) : ET_OK;
+        return load_best_or_newest(load, error);
     if (!export && !strcmp(load->named, ET_CHECKPOINT_NEWEST))
         return load_newest(load, error);
     int status;
