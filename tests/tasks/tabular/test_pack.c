@@ -418,7 +418,7 @@ static void test_pack__refused(void **state)
     assert_ok(et_params_new(&other, error));
     assert_ok(et_params_materialize(other, false, error));
     assert_fails(et_pack_begin(f.params, &f.pack, false, error), ET_ECONFIG, "own rate");
-    assert_fails(et_pack_begin(other, &f.pack, true, error), ET_ECONFIG, "with validation");
+    assert_fails(et_pack_begin(other, &f.pack, true, error), ET_ECONFIG, "It needs validation");
     f.weight[0] = f.weight[1] = 0;
     assert_fails(et_pack_follow(f.params, &f.pack, &f.rows, logs, error), ET_EDATA,
                  "no validation row");
