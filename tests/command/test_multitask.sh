@@ -371,7 +371,7 @@ train 0 'best prices|validation_loss' lower2 \
 # A run of another kind is none of this one.
 says 0 '^done' train --experiment tabular/mlp --data t.csv --target kind --steps 1 single
 says 3 'is a run of tabular/mlp' train --config tasks.yaml single
-says 3 'is a run of tabular/mlp, a task of tabular, and multitask/joint is one of multitask' \
+says 3 'is a run of tabular/mlp, a task of tabular, but multitask/joint is a task of multitask' \
     train --config tasks.yaml bad --init single
 
 # ---- ranks ---------------------------------------------------------------------------------------
