@@ -565,8 +565,9 @@ static int train(et_training *t, et_error *error)
     }
     if (status == ET_EINTERRUPTED && t->set_up)
         status = evaluate_at_limit(t, error);
-    const et_controller_facts end =
-        status ? (et_controller_facts){ 0 } : et_controller_facts_of(t->controller);
+    et_controller_facts end = { 0 };
+    if (!status)
+        end = et_controller_facts_of(t->controller);
     const int64_t steps = et_training_step(t);
     const double seconds = et_clock_monotonic() - o->began;
     /* The first failure is reported; a failure of closing only if no other came before. */
