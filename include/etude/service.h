@@ -145,7 +145,7 @@ ET_API void et_service_answer(et_service_request *request, const char *bytes, si
 ET_API bool et_service_ended(const et_service_request *request);
 
 /* Reads the number named key of a request's JSON, from least to most. *out is `otherwise` if the
- * key is missing. ET_EDATA: not such a number. */
+ * key is missing. ET_EDATA: the value is no number in this range. */
 ET_API int et_service_number(const et_service_request *request, const char *key, int64_t least,
                              int64_t most, int64_t otherwise, int64_t *out, et_error *error);
 /* Checks the keys of a request's JSON against keys, ended by NULL. ET_EDATA: an unknown key; the

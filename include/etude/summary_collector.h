@@ -69,7 +69,7 @@ ET_API int et_summary_stack_pop(et_summary_stack *stack, et_error *error);
 ET_API et_summary_collector *et_summary_stack_top(et_summary_stack *stack);
 ET_API bool et_summary_stack_auto_histogram(const et_summary_stack *stack); /* at first false */
 
-/* Adds a serialised summary. collections: collections that also get the summary; NULL: those of the
+/* Adds a serialised summary. collections: collections that also get the summary; NULL: as in the
  * collector's options; empty: none. ET_EUSAGE: there are no bytes, or a collection has no name. */
 ET_API int et_summary_collector_add(et_summary_collector *collector, const void *bytes,
                                     size_t length, const et_strings *collections, et_error *error);

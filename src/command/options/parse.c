@@ -228,7 +228,7 @@ static bool is_file(const char *word)
     return !stat(word, &about) && S_ISREG(about.st_mode);
 }
 
-/* behind: a list of words that ended before the second word; NULL: none. */
+/* behind: the option whose words ended just before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {

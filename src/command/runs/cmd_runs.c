@@ -51,7 +51,7 @@ typedef struct table {
     et_histories histories;
     et_run_settings settings;
     row *rows;                     /* [histories.count], owned */
-    size_t *columns, column_count; /* differing settings, first those of all runs; owned */
+    size_t *columns, column_count; /* settings that differ, first if all runs have them; owned */
 } table;
 
 static const et_option options[] = {

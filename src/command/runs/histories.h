@@ -38,8 +38,8 @@ typedef struct et_histories {
     size_t file_capacity;
 } et_histories;
 
-/* Opens the runs that words name, in this order. A directory that is not a run stands for all runs
- * below it. A run that is named twice is opened once. Damaged files of a run are warnings.
+/* Opens the named runs in the order of `words`. If a directory is not a run, opens all runs below
+ * it. A run that is named twice is opened once. Damaged files of a run are warnings.
  * ET_ENOTFOUND: a word names no run. */
 int et_histories_open(et_histories *all, const et_strings *words, et_error *error);
 

@@ -25,8 +25,8 @@ typedef struct et_train_job {
     et_training_options training; /* what people's options say; the rest is set while it runs */
     const et_train_args *args;
     et_profiling profiling;
-    bool quiet;              /* no lines on standard error, only warnings, and the bar if
-                                training.counted names what it counts */
+    bool quiet;              /* standard error gets only warnings, and the bar if
+                                training.counted is set */
     et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
     et_dry_run_share *share; /* of a dry run: its model_dir has files; NULL: one training */
     void *follower;          /* for training.follow, whose self is the job */

@@ -34,8 +34,8 @@ int et_table_samples_open(et_samples **out, const et_encoder *encoder,
 int64_t et_table_first(const et_samples *samples, size_t file);
 /* Whether reading the rows gave a warning. */
 bool et_table_warned(const et_samples *samples);
-/* Like et_table_samples_open, but for any rows, which the caller keeps, and in memory. Only the
- * option keep_unlabelled is read. */
+/* Like et_table_samples_open, for any rows, into memory. The caller keeps the rows. Reads only the
+ * option keep_unlabelled. */
 int et_table_read(et_samples **out, const et_encoder *encoder, et_rows *rows,
                   const et_table_samples_options *options, et_error *error);
 

@@ -64,7 +64,7 @@ void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool t
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target);
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
 
-/* Numbers of pairs of a corpus, by what was done with them. */
+/* Counts of the pairs of a corpus. */
 typedef struct et_corpus_counts {
     int64_t read;      /* in the files */
     int64_t kept;      /* in use */
