@@ -42,6 +42,7 @@
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
+#include "systems/training/training.h"
 #include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
 
@@ -651,7 +652,7 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
         hopeless &= t->candidate[i].rung <= 0;
     if (hopeless) {
         forget_search(t);
-        if (strstr(one.reason, "the settings name no validation data"))
+        if (strstr(one.reason, ET_NO_VALIDATION_DATA))
             return et_fail(error, ET_ECONFIG,
                            "there is no validation to compare trials by: name validation data, "
                            "such as --valid");

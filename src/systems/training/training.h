@@ -25,6 +25,9 @@
 #include "systems/training/profile.h"
 #include "systems/training/session.h"
 
+/* Part of the message of a training with validations whose settings name no data for them. */
+#define ET_NO_VALIDATION_DATA "the settings name no validation data"
+
 /* When a run is validated. */
 typedef enum et_validating {
     ET_VALIDATING,        /* at each validation_interval */

@@ -439,8 +439,7 @@ static int open_trainer(et_training *t, et_error *error)
         return status;
     if (mode && t->options->validating != ET_VALIDATING_NEVER && !evaluator_of(t))
         return et_fail(error, ET_ECONFIG,
-                       "--mode %s: the settings name no validation data; set some, or choose "
-                       "--mode train",
+                       "--mode %s: " ET_NO_VALIDATION_DATA "; set some, or choose --mode train",
                        mode);
     snprintf(t->rate, sizeof t->rate, "%s%s",
              rate ? rate : et_layout_unit(et_trainable_layout(t->trainable)), rate ? "" : "/s");
