@@ -231,7 +231,6 @@ static int follow(following *w, et_train_settings *settings, et_error *error)
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
     et_experiment kept;
     int status = et_train_assemble(settings, w->args, w->program, error);
-    et_initial_close(&settings->initial);
     if (status ||
         (status = et_ranks_join(&w->evaluation.comm, w->experiment->runtime.peer_timeout, error)))
         return status;

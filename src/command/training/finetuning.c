@@ -376,7 +376,6 @@ int et_finetune(const et_call *call, const et_train_args *args, et_train_setting
                      .since = et_clock_monotonic(),
                      .asked_at = -2 };
     int status = et_train_configure(settings, args, call->program, error);
-    et_initial_close(&settings->initial);
     if (!status)
         status = et_ranks_open(&f.comm, &f.experiment->runtime, error);
     if (!status)
