@@ -55,7 +55,6 @@ struct et_csv {
     bool ended;              /* the last line's end is not the file's */
     bool skipping;           /* to the next line's begin: the row was too long */
     int64_t line;            /* of begin, from 1 */
-    int64_t row_line;        /* of the row given last; 0: none */
     char *buffer;            /* [capacity]; a text's is borrowed */
     size_t capacity, begin, end;
     unsigned contents;
@@ -427,7 +426,6 @@ int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error)
     note_contents(csv, csv->end);
     end_last_line(csv);
     csv->line = 1;
-    csv->row_line = 0;
     csv->started = csv->skipping = csv->keeps = false;
     et_free(csv->kept);
     csv->kept = NULL;
@@ -444,7 +442,7 @@ static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *e
     et_csv_scanner *scanner = &csv->scanner;
     const char *nul = NULL;
     const bool one_line =
-        csv->row_line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
+        csv->line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
     if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) && one_line) {
         /* A file that is no text at all has CRs, too. */
         if ((nul = memchr(begin, 0, (size_t)(end - begin)))) {
@@ -453,7 +451,7 @@ static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *e
         } else if (et_text_check_first(begin, (size_t)(end - begin), csv->name, error))
             return ET_EDATA;
     }
-    return et_csv_fault_fail(&csv->scanner, csv->name, csv->row_line, error);
+    return et_csv_fault_fail(&csv->scanner, csv->name, csv->line, error);
 }
 
 /* The row that begins at begin does not end in the available bytes, and the input has ended or the
@@ -493,7 +491,7 @@ static int take_row(et_csv *csv, et_csv_found found, et_csv_row *row, et_error *
         return status;
     if (!scanner->columns) {
         scanner->columns = scanner->count;
-        scanner->columns_line = csv->row_line;
+        scanner->columns_line = row->line;
     }
     scanner->names = false;
     row->count = scanner->count;
@@ -524,7 +522,7 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)
                                                          end, csv->contents);
         if (found == ET_CSV_MORE && csv->drained && csv->begin == csv->end)
             break;
-        csv->row_line = row->line = csv->line;
+        row->line = csv->line;
         if (found != ET_CSV_MORE)
             status = take_row(csv, found, row, error);
         else if (csv->drained || csv->end - csv->begin > ET_CSV_ROW_MAX)
@@ -557,7 +555,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
             csv->begin += (size_t)(end - begin);
             return ET_OK;
         }
-        block->line = csv->row_line = csv->line;
+        block->line = csv->line;
         if (length > ET_CSV_ROW_MAX || (csv->drained && length == csv->end - csv->begin)) {
             /* Scans once more to find out which part does not end. */
             et_csv_scan(&csv->scanner, begin, begin + length, csv->contents);
