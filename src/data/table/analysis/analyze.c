@@ -117,16 +117,11 @@ static int read_json_file(json_reading *r, line_fn *use, void *payload, et_error
         status = et_rows_next(r->rows, &row, error);
         if (status || row.end)
             break;
-        et_value *object;
+        const et_value *object;
         et_arena_release(&r->line);
-        status =
-            et_json_parse_written(&object, &r->line, row.json.data, row.json.length, NULL, error);
-        if (status == ET_EFORMAT)
-            status = et_fail_while(error, ET_EDATA, "%s:%lld", path_of(r), (long long)row.number);
-        else if (!status && object->kind != ET_VALUE_DICT)
-            status = et_fail(error, ET_EDATA,
-                             "%s:%lld: %s is not a row; write an object, {\"column\": value}",
-                             path_of(r), (long long)row.number, et_json_kind_name(object->kind));
+        status = et_row_object(&object, &row.json, &r->line, error);
+        if (status == ET_EDATA)
+            status = et_fail_while(error, status, "%s:%lld", path_of(r), (long long)row.number);
         else if (!status)
             status = use(payload, r, object, row.number, error);
     }

@@ -194,6 +194,9 @@ bool et_rows_wait(et_rows *rows);
  * object. */
 int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                  const et_value *value, et_error *error);
+/* Parses a row's line into the arena as an object. ET_EDATA: it is not JSON, or another value; the
+ * error has no place. */
+int et_row_object(const et_value **object, const et_bytes *json, et_arena *arena, et_error *error);
 /* Cells of an object (et_json_parse_written), for et_encoder_row: cells [values of the layout],
  * their texts in its memory. A number is its text as written. A truth value is the column's level
  * "true", else "True", else "TRUE". A column that the row lacks is missing. Names outside the
@@ -202,8 +205,7 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
  * place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
-/* The same of a row's line, which is parsed into the arena. object: NULL, or gets the parsed line.
- */
+/* The same of a row's line (et_row_object). object: NULL, or gets the parsed line. */
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
                  et_arena *arena, const et_value **object, et_error *error);
 

@@ -307,13 +307,11 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
                    absent[0]);
 }
 
-int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
-                 et_arena *arena, const et_value **object, et_error *error)
+int et_row_object(const et_value **object, const et_bytes *json, et_arena *arena, et_error *error)
 {
     et_value *value = NULL;
     int status = et_json_parse_written(&value, arena, json->data, json->length, NULL, error);
-    if (object)
-        *object = value;
+    *object = value;
     if (status == ET_EFORMAT) {
         status = ET_EDATA;
         if (error)
@@ -322,7 +320,16 @@ int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes 
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is not a row; write an object, {\"column\": value}",
                        et_json_kind_name(value->kind));
-    return status ? status : et_row_cells(cells, columns, value, error);
+    return status;
+}
+
+int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
+                 et_arena *arena, const et_value **object, et_error *error)
+{
+    const et_value *own;
+    const et_value **to = object ? object : &own;
+    const int status = et_row_object(to, json, arena, error);
+    return status ? status : et_row_cells(cells, columns, *to, error);
 }
 
 /* Rows of files of JSON lines, one after another, as cells. */
