@@ -438,22 +438,30 @@ void et_foreign_write(const et_foreign_row *rows, const et_foreign_model *m, et_
     }
 }
 
+/* The value of a setting in a message; number: for its digits. */
+static const char *text_of(const et_value *value, char number[32])
+{
+    if (value->kind == ET_VALUE_STRING)
+        return value->string;
+    if (value->kind == ET_VALUE_BOOL)
+        return value->boolean ? "true" : "false";
+    if (value->kind != ET_VALUE_INT)
+        return "another";
+    snprintf(number, 32, "%lld", (long long)value->integer);
+    return number;
+}
+
 static int refuse_setting(const et_foreign_program *p, const char *setting, int stack,
                           const et_value *value, const char *needed, et_error *error)
 {
-    char name[64], number[32] = "another", cure[256] = "";
-    if (value->kind == ET_VALUE_INT)
-        snprintf(number, sizeof number, "%lld", (long long)value->integer);
-    const char *is = value->kind == ET_VALUE_STRING ? value->string
-                     : value->kind == ET_VALUE_BOOL ? value->boolean ? "true" : "false"
-                                                    : number;
+    char name[64], number[32], cure[256] = "";
     snprintf(name, sizeof name, "%s%s", *setting == '*' ? stacks[stack] : "",
              *setting == '*' ? setting + 1 : setting);
     if (p->retrains)
         snprintf(cure, sizeof cure, ", or train another run with task.model.%s=%s", name, needed);
     return et_fail(error, ET_ECONFIG,
                    "task.model.%s is %s, but %s needs %s; use --format onnx or ctranslate2%s", name,
-                   is, p->name, needed, cure);
+                   text_of(value, number), p->name, needed, cure);
 }
 
 /* The settings of a stack (0, 1), or all others (-1). One field has a size, or a word, of both
@@ -480,12 +488,8 @@ static int check_settings(const et_foreign_program *p, const et_value *settings,
         if (r->written && !is_word(v, r->written))
             return refuse_setting(p, r->setting, stack, v, r->needs, error);
         if (r->written ? strcmp(v->string, other->string) != 0 : v->integer != other->integer) {
-            char needed[80];
-            if (r->written)
-                snprintf(needed, sizeof needed, "%s, as in the encoder", other->string);
-            else
-                snprintf(needed, sizeof needed, "%lld, as in the encoder",
-                         (long long)other->integer);
+            char needed[80], number[32];
+            snprintf(needed, sizeof needed, "%s, as in the encoder", text_of(other, number));
             return refuse_setting(p, r->setting, stack, v, needed, error);
         }
     }
