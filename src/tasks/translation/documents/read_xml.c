@@ -76,11 +76,10 @@ static const struct {
     /* DITA and DocBook. */
     { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
       "chapter section sect1 sect2 part preface appendix refentry set",
-      " screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
-      "parmname "
+      "screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter parmname "
       "filename filepath literal constant varname envar classname methodname type systemitem "
       "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
-      "inlineequation equation productnumber pubdate date isbn pre ",
+      "inlineequation equation productnumber pubdate date isbn pre",
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
@@ -96,6 +95,7 @@ static const struct {
       "convert the file with translate-toolkit: ts2po, and po2ts for the translation" },
 };
 
+/* As et_is_listed, but names of XML are the same only in the same case. */
 static bool is_listed(const char *list, const char *word)
 {
     const size_t length = strlen(word);
