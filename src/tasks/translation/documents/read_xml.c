@@ -431,12 +431,12 @@ static void write_document(reader *r)
             add_text(r, at, t->start, open, false);
         const element *e = &r->elements[t->element];
         if (t->kind == START && e->stays && !e->partly) {
-            i = r->elements[t->element].last;
+            i = e->last;
             end = r->tokens[i].end;
         } else if (t->kind == START) {
             open = t->element;
         } else if (t->kind == END) {
-            open = r->elements[t->element].parent;
+            open = e->parent;
         }
         if (t->kind == SECTION && !e->stays)
             add_section(r, t);
