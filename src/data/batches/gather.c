@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/text/unicode.h"
 #include "data/batches/source.h"
 #include "engine/tensor/tensor.h"
 
@@ -371,7 +372,7 @@ static et_position position_of(const et_position *position, int i)
     for (int n = 0; n < position->count; n++) {
         char *rest;
         const char *name = position->name[n];
-        if (*name >= '0' && *name <= '9' && strtol(name, &rest, 10) == i && *rest == '/')
+        if (et_ascii_is_digit(*name) && strtol(name, &rest, 10) == i && *rest == '/')
             et_position_put(&part, rest + 1, position->value[n]);
     }
     return part;

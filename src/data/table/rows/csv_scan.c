@@ -128,8 +128,7 @@ static inline const char *whole_block(const char *at, const char *limit, char co
 static bool read_marker(double *number, const char *text, size_t length)
 {
     const size_t sign = length && (*text == '-' || *text == '+');
-    const bool code =
-        length > sign + 1 && text[sign] == '0' && text[sign + 1] >= '0' && text[sign + 1] <= '9';
+    const bool code = length > sign + 1 && text[sign] == '0' && et_ascii_is_digit(text[sign + 1]);
     return !code && et_number_is(et_number_parse(number, text, length));
 }
 

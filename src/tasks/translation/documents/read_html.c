@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/files/library.h"
 #include "base/sort.h"
+#include "base/text/unicode.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
 
@@ -200,8 +201,7 @@ static bool is_markup(const reader *r, size_t at)
 {
     const char *text = r->d->text;
     const char next = at + 1 < r->to ? text[at + 1] : 0;
-    return text[at] == '<' && ((next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
-                               (next && strchr("/!?", next)));
+    return text[at] == '<' && (et_ascii_is_letter(next) || (next && strchr("/!?", next)));
 }
 
 static size_t name_length(const char *name, size_t most)
