@@ -27,7 +27,8 @@ static bool has_tag_text(const et_segment *s)
     return false;
 }
 
-/* Copies text with _ for each space within a tag, so that no line is broken there. */
+/* Copies text. If a tag has text of its own, such as an ICU message, _ replaces each space within
+ * the tags, so that no line is broken there. wrap itself finds tags from < to >. */
 static void mask_tags(const et_segment *s, const et_strbuf *text, et_strbuf *masked)
 {
     et_strbuf_append_bytes(masked, et_strbuf_text(text), text->length);
