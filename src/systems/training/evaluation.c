@@ -89,6 +89,8 @@ void et_evaluation_close(et_evaluation *e)
     if (e->task)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
+    if (e->own_device)
+        e->device = NULL;
     et_device_close(e->own_device);
     et_artifact_close(&e->artifact);
     et_free(e->path);

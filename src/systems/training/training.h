@@ -80,7 +80,8 @@ typedef struct et_training_options {
     et_progress *progress;        /* gets lines, bar and table */
     const char *counted;          /* the unit that the bar counts; NULL: steps */
     const et_call *call;          /* the command, for info.json */
-    et_profiling *profiling;      /* its path NULL: none, as of all ranks but the first */
+    et_profiling *profiling;      /* its path NULL: none, as of all ranks but the first, and with a
+                                     device */
     et_validating validating;
     const char *mode;    /* validating as typed by people; NULL: by default */
     bool accept_changes; /* resume with settings that a person may change */

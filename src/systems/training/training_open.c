@@ -775,6 +775,8 @@ static int fit_economically(et_training *t, const char *directory, et_error *err
 int et_training_open_parts(et_training *t, const char *directory, et_error *error)
 {
     et_assert(t->options->comm && !t->device && !t->task);
+    /* A borrowed device would outlive the trace. */
+    et_assert(!t->options->device || !t->options->profiling->path);
     bool fits = t->options->memory && !et_model_dir_has_weights(t->options->model_dir);
     bool changed = false;
     t->device = t->options->device;
