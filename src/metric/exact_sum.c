@@ -191,9 +191,10 @@ void et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key)
         return;
     }
     et_value *list = et_value_set_list(dict, key);
-    for (; value != 0; value = et_exact_sum_value(&rest)) {
+    while (value != 0) {
         et_value_add_float(list, value);
         et_exact_sum_add(&rest, -value);
+        value = et_exact_sum_value(&rest);
     }
 }
 

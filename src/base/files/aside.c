@@ -22,10 +22,10 @@ typedef struct aside {
     const char *directory;
     const char *const *names; /* [count] */
     size_t count;
-    bool links;         /* second names */
-    bool alone;         /* the folder has only these files */
-    const char *folder; /* where they are kept */
-    size_t placed;      /* number of names linked or moved */
+    bool links;     /* second names */
+    bool alone;     /* the folder has only these files */
+    et_path folder; /* where they are kept */
+    size_t placed;  /* number of names linked or moved */
 } aside;
 
 /* ---- which folder ---- */
@@ -81,7 +81,7 @@ static bool has_room(const aside *a)
     bool begun = !a->alone;
     for (size_t i = 0; i < a->count; i++) {
         struct stat here = { 0 }, there = { 0 };
-        const int failed = look_at(&there, a->folder, a->names[i]);
+        const int failed = look_at(&there, a->folder.text, a->names[i]);
         if (failed == ENOENT)
             continue;
         if (failed || look_at(&here, a->directory, a->names[i]) || here.st_ino != there.st_ino ||
@@ -92,24 +92,23 @@ static bool has_room(const aside *a)
     return begun;
 }
 
-static int choose_folder(aside *a, et_path *folder, et_error *error)
+static int choose_folder(aside *a, et_error *error)
 {
     long highest;
     int status = highest_number(&highest, a->directory, error);
     if (status)
         return status;
-    a->folder = folder->text;
-    *folder = folder_name(a->directory, highest ? highest : 1);
+    a->folder = folder_name(a->directory, highest ? highest : 1);
     if (highest && !has_room(a))
-        *folder = folder_name(a->directory, highest + 1);
-    return et_directory_make(a->folder, error);
+        a->folder = folder_name(a->directory, highest + 1);
+    return et_directory_make(a->folder.text, error);
 }
 
 /* ---- placing ---- */
 
 static int restore_name(aside *a, const char *name, et_error *error)
 {
-    const et_path from = et_path_of(a->directory, name), to = et_path_of(a->folder, name);
+    const et_path from = et_path_of(a->directory, name), to = et_path_of(a->folder.text, name);
     int failed = a->links ? link(from.text, to.text) : rename(from.text, to.text);
     if (failed && a->links &&
         (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK))
@@ -130,11 +129,10 @@ static int set_aside(aside *a, et_error *error)
         any = look_at(&info, a->directory, a->names[i]) != ENOENT;
     if (!any)
         return ET_OK;
-    et_path folder;
-    int status = choose_folder(a, &folder, error);
+    int status = choose_folder(a, error);
     for (size_t i = 0; i < a->count && !status; i++)
         status = restore_name(a, a->names[i], error);
-    if (status || (status = et_directory_sync(a->folder, error)) ||
+    if (status || (status = et_directory_sync(a->folder.text, error)) ||
         (status = et_directory_sync(a->directory, error)) || !a->placed)
         return status;
     char text[SAID * 256] = "";
@@ -146,7 +144,7 @@ static int set_aside(aside *a, et_error *error)
         snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
     et_log(ET_LOG_WARNING,
            "%s: %s come from earlier work that this run does not resume; kept in %s", a->directory,
-           text, a->folder);
+           text, a->folder.text);
     return ET_OK;
 }
 

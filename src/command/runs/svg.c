@@ -353,9 +353,10 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
                      "</g>\n<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" "
                      "height=\"%d\"/>\n",
                      left, top, heat->column_count * CELL, heat->row_count * CELL);
-    for (int r = 0; r < heat->row_count; r++)
-        append_text(out, "", left - 6, top + r * CELL + CELL / 2 + 4, " text-anchor=\"end\"",
-                    heat->rows[r]);
+    for (int r = 0; r < heat->row_count; r++) {
+        const int y = top + r * CELL + CELL / 2 + 4;
+        append_text(out, "", left - 6, y, " text-anchor=\"end\"", heat->rows[r]);
+    }
     for (int c = 0; c < heat->column_count; c++) {
         const int x = left + c * CELL + CELL / 2 + 4;
         char turned[80];

@@ -404,23 +404,24 @@ static bool use(et_table_cache *cache, table_parts *parts, const et_mapping *map
     return !*fault;
 }
 
-/* The rows, if the file exists and is sound: then *mapping has data and belongs to the caller. A
- * damaged file is a warning. */
-static void table_cache_find(et_table_cache *cache, table_parts *parts, et_mapping *mapping)
+/* Whether the file exists and is sound: then *parts has its rows, and *mapping belongs to the
+ * caller. A damaged file is a warning. */
+static bool table_cache_find(et_table_cache *cache, table_parts *parts, et_mapping *mapping)
 {
     et_error error = ET_ERROR_INIT;
     const char *fault = "";
     *mapping = (et_mapping){ NULL, 0 };
     if (!cache->path || !et_file_exists(cache->path) ||
         et_mapping_open(mapping, cache->path, &error))
-        return;
+        return false;
     if (mapping->data && use(cache, parts, mapping, &fault))
-        return;
+        return true;
     if (!mapping->data || *fault)
         et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude reads the table again", cache->path,
                mapping->data ? fault : "empty");
     et_mapping_close(mapping);
     *mapping = (et_mapping){ NULL, 0 };
+    return false;
 }
 
 typedef struct part {
@@ -837,14 +838,15 @@ int et_table_samples_open(et_samples **out, const et_encoder *encoder,
     table *self = NULL;
     et_table_cache cache;
     table_parts parts;
+    bool found = false;
     if (!options->paths.count)
         return et_fail(error, ET_ECONFIG, "no data: name at least one file");
     int status = et_table_cache_open(&cache, encoder, options, error);
     if (!status)
         status = new_table(&self, encoder, &options->paths, error);
     if (!status)
-        table_cache_find(&cache, &parts, &self->mapping);
-    if (!status && self->mapping.data)
+        found = table_cache_find(&cache, &parts, &self->mapping);
+    if (found)
         map_parts(self, &parts);
     else if (!status)
         status = read_files(self, encoder, options, &cache, error);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/sort.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/transforms.h"
@@ -321,6 +322,7 @@ void et_table_set_close(et_table_set *dataset)
 {
     if (!dataset)
         return;
+    et_assert(dataset->sources || !dataset->count);
     for (int i = 0; i < dataset->count; i++)
         et_table_columns_close(dataset->sources[i]);
     et_free(dataset->sources);

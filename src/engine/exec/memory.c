@@ -413,6 +413,7 @@ static void add_list(search *s, int list)
  * answer, and offsets only rise, so they need not be checked again. */
 static size_t pass(et_arena_layout *layout, int *next, size_t bytes, size_t at)
 {
+    et_assert(layout->spans);
     const et_arena_layout_span *span = &layout->spans[*next];
     for (layout->looked++; *next && span->begin < at + bytes; layout->looked++) {
         at = span->end > at ? span->end : at;

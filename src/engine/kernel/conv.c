@@ -484,6 +484,7 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
         et_conv_free(conv);
         return status;
     }
+    et_assert(conv->block);
     conv->weight = et_lines(block_weight_size(conv->block));
     find_pieces(conv);
     lay_desk(conv);

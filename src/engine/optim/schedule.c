@@ -736,6 +736,7 @@ int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, 
     double factor = 1;
     if (class->relation == RISES) {
         const int64_t *offset = member(rate, "offset");
+        et_assert(other);
         factor =
             pow(fmax((double)(warmup_steps(&options->warmup) - (offset ? *offset : 0)), 1), *other);
     }

@@ -290,6 +290,13 @@ static void update_part(const update *u, int64_t begin, int64_t end)
         update_chunk(u, et_optim_section_in(&u->optimizer->layout.chunks[i], u->own));
 }
 
+/* At most as many as OpenMP has now. */
+static int threads_of(const et_optim_team *team)
+{
+    const int most = omp_get_max_threads();
+    return most < team->threads ? most : et_team_most(team->threads);
+}
+
 /* For a rule with scratch, whose chunks take unequal time. */
 static void update_by_team(const update *u, bool much)
 {
@@ -301,10 +308,7 @@ static void update_by_team(const update *u, bool much)
         update_chunk(&own, team->sections[i]);
     if (!share)
         return;
-    /* No more than OpenMP has now. */
-    const int most = omp_get_max_threads();
-    const int threads = most < team->threads ? most : et_team_most(team->threads);
-#pragma omp parallel firstprivate(own) num_threads(threads)
+#pragma omp parallel firstprivate(own) num_threads(threads_of(team))
     {
         own.scratch += (size_t)omp_get_thread_num() * team->each;
 #pragma omp for schedule(dynamic, 1) nowait

@@ -223,7 +223,7 @@ void et_loop_drop_timer(et_loop *loop, const char *name);
 /* Reads best and best_step from the run. */
 void et_loop_read_best(et_loop *loop);
 /* The best parameters back, at a clean end; for et_together_run. */
-int et_loop_take_best(void *loop, et_error *error);
+int et_loop_take_best(void *self, et_error *error);
 
 /* ---- annealing.c: bound values with resolved targets ---- */
 

@@ -245,7 +245,7 @@ int et_tabular_check(const void *settings, et_error *error);
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error);
 /* The same if the target is known: names are its scores, ended by NULL. */
 int et_tabular_check_metric_of(const et_tabular_options *options, const char *name,
-                               const char *const *const *names, et_error *error);
+                               const char *const *const *lists, et_error *error);
 
 /* task.quantile_levels as numbers; how many. ET_ECONFIG: they are not between 0 and 1, or do not
  * ascend. */

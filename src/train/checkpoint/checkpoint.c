@@ -53,6 +53,7 @@ int et_checkpoint_check_link(const char *name, et_error *error)
 {
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_LOGGED_TRAIN,
                                            ET_LOGGED_VALIDATION, NULL };
+    et_assert(name);
     return *name && *name != '.' && !strchr(name, '/') && !et_is_one_of(name, folders)
                ? ET_OK
                : et_fail(error, ET_ECONFIG,

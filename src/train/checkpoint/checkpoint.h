@@ -117,7 +117,7 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
                              et_error *error);
 
 /* The path of the file that et_checkpoint_initialize takes; free with et_free. */
-int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
+int et_checkpoint_find_weights(char **path, const char *given, et_error *error);
 
 /* Finds a run's oldest existing checkpoint after a step: its step, and its path (et_free); NULL:
  * none, or no run yet. transient: also a checkpoint of an interruption, which is deleted when the

@@ -37,6 +37,7 @@ static void write_text(et_strbuf *to, const char *text)
 
 void et_value_write_bytes(et_strbuf *to, const et_value *value)
 {
+    et_assert(value);
     int64_t boolean = value->kind == ET_VALUE_BOOL && value->boolean;
     write_size(to, (size_t)value->kind);
     switch (value->kind) {

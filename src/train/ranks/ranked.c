@@ -456,7 +456,7 @@ static void hear(void *payload, int bucket)
 
 static void push(ranked *self, int shard)
 {
-    float *mine[2 * ET_TREE_DEPTH];
+    float *mine[2 * ET_TREE_DEPTH] = { NULL };
     et_tree_push(self->tree, shard, &self->moves);
     self->pushed = true;
     memset(self->moved, 0, (size_t)self->buckets.trained * sizeof *self->moved);

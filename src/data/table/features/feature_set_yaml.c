@@ -123,6 +123,7 @@ static void read_inner(reading *r, const et_value *value, et_feature_spec *spec)
     et_feature_spec *inner =
         value->count ? et_text_keys_array(&r->text, value->count, sizeof *inner) : NULL;
     int count = 0;
+    et_assert(inner || r->text.status || !value->first);
     for (const et_value *item = value->first; !r->text.status && item; item = item->next, count++)
         if (item->kind == ET_VALUE_DICT)
             read_feature(r, item, &inner[count]);

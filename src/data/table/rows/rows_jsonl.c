@@ -225,8 +225,9 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
         point = field->notation == ET_NOTATION_COMMA ? strchr(text, '.') : NULL;
         if (point) {
             char *copy = et_arena_strdup(value->arena, text);
-            if (copy)
-                copy[point - text] = ',';
+            if (!copy)
+                return et_alloc_failed(error, strlen(text), "a number");
+            copy[point - text] = ',';
             text = copy;
         }
         break;
@@ -234,8 +235,6 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
         return et_fail(error, ET_EDATA, "column %s is %s: give one value", field->name,
                        et_json_kind_name(value->kind));
     }
-    if (!text)
-        return et_alloc_failed(error, strlen(value->text), "a number");
     /* In a column of texts, the usual markers of missing values are values: JSON quotes all texts,
      * and CSV also reads quoted markers as values. */
     const size_t length = strlen(text);

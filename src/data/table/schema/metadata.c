@@ -157,6 +157,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     if (metadata->arena.failed || !et_map_put(&metadata->indices, copy->name, metadata->count))
         return et_alloc_failed(error, sizeof *copy, "metadata");
     if (copy->entry_count) {
+        et_assert(copy->entries);
         table *t = &metadata->tables[metadata->count];
         for (t->size = 4; t->size < 2 * (size_t)copy->entry_count; t->size *= 2)
             ;

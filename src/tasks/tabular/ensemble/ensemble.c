@@ -752,12 +752,16 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     for (int c = 0; c < run->count; c++) {
         const et_scored *one = &s->scored[c];
         const et_outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
-        for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
+        if (s->share[c] <= 0)
+            continue;
+        et_assert(s->class ? s->mean.output && of->output : s->mean.value && of->value);
+        for (int64_t i = 0; i < cells; i++)
             if (s->class)
                 s->mean.output[i] += (float)s->share[c] * of->output[i];
             else
                 s->mean.value[i] += s->share[c] * of->value[i];
     }
+    et_assert(s->mean.output || !s->class);
     for (int64_t i = 0; s->class && i < cells; i++)
         s->mean.output[i] = fminf(s->mean.output[i], 1);
     s->result = rows_of(s, &s->mean, s->weight);

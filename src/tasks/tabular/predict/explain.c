@@ -102,6 +102,7 @@ typedef struct items {
 /* Whether the row has a target. Target and weight become those of row e->rows. */
 static bool take_target(et_explain *e, const items *all)
 {
+    et_assert(all->to);
     const void *item = all->to[all->target];
     bool labeled = true;
     e->weight[e->rows] = all->weight < 0 ? 1 : (double)*(const float *)all->to[all->weight];
@@ -121,6 +122,7 @@ static bool take_target(et_explain *e, const items *all)
 static int copy_cells(et_explain *e, const et_cell *cells, et_error *error)
 {
     const int count = et_encoder_cells(encoder_of(e));
+    et_assert(cells);
     et_cell *to = e->cells + e->rows * count;
     for (int i = 0; i < count; i++) {
         to[i] = cells[i];

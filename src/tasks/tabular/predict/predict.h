@@ -100,9 +100,9 @@ typedef struct et_predictors {
 
 /* At most `threads` of them. model_dir, options: as et_predictor_open. Close after a failure, too.
  */
-int et_predictors_open(et_predictors *predictors, const char *model_dir,
+int et_predictors_open(et_predictors *all, const char *model_dir,
                        const et_predictor_options *options, int threads, et_error *error);
-void et_predictors_close(et_predictors *predictors);
+void et_predictors_close(et_predictors *all);
 
 /* Puts a row at place `at`, below batch_size; cells as for et_encoder_row. Run computes all rows;
  * outputs are valid until the next run. */

@@ -216,6 +216,7 @@ static void close_model(et_table_model *model)
 static int open_model(et_table_model **out, const et_artifact *artifact,
                       const et_predictor_options *options, et_error *error)
 {
+    et_assert(artifact && options);
     const bool job = et_artifact_has(artifact, ET_RUN_BUILDER);
     int status = ET_OK;
     *out = NULL;

@@ -136,6 +136,9 @@ static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
         return status;
     if (p->kind == &et_target_classes)
         return note_list(to, "classes", p->labels, p->classes, error);
+    if (p->kind != &et_target_labels && p->kind != &et_target_quantiles)
+        return ET_OK;
+    et_assert(output);
     if (p->kind == &et_target_labels) {
         /* The labels of each of several targets. */
         et_strbuf list = ET_STRBUF_INIT;
@@ -146,9 +149,7 @@ static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
         et_strbuf_append_char(&list, ']');
         return note(to, "classes", &list, error);
     }
-    return p->kind == &et_target_quantiles
-               ? note_list(to, "quantiles", output->value, output->width, error)
-               : ET_OK;
+    return note_list(to, "quantiles", output->value, output->width, error);
 }
 
 static int put_columns(void *payload, et_onnx *to, const char *const *names, const char **values,

@@ -477,6 +477,7 @@ static int read_files(et_import *from, const et_foreign_file *c, et_error *error
         status = read_search(c, &from->facts, error);
     if (status)
         return status;
+    et_assert(weights);
     status = et_path_ends(weights, ET_MARIAN_BINARY) ? read_binary(from, weights, error)
                                                      : read_npz(from, weights, error);
     for (int side = 0; side < ET_SIDES && !status; side++)

@@ -35,7 +35,7 @@
 #include "train/checkpoint/identity.h"
 
 /* The weights of an export that is a directory. */
-#define ET_ARTIFACT_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
+#define ET_ARTIFACT_WEIGHTS "model.safetensors"
 
 /* In one file: metadata with the version, which no other checkpoint has, and the type of stored
  * weights ("float32", "bfloat16", "int8"); and the prefix of tensors that are texts. */
