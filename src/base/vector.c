@@ -1,20 +1,28 @@
 #include "base/vector.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-void *et_vector_grow(void *items, size_t *capacity, size_t wanted, size_t size, size_t first)
+enum { FIRST = 16 };
+
+bool et_vector_grow(void *items, size_t *capacity, size_t wanted, size_t size)
 {
-    et_assert(size > 0 && wanted > 0 && (items || *capacity == 0));
+    et_assert(size > 0 && wanted > 0);
     if (wanted <= *capacity)
-        return items;
+        return true;
+    void *grown;
+    memcpy(&grown, items, sizeof grown);
+    et_assert(grown || *capacity == 0);
     size_t larger = *capacity > SIZE_MAX / 2 ? SIZE_MAX : 2 * *capacity;
-    larger = larger < first ? first : larger;
+    larger = larger < FIRST ? FIRST : larger;
     larger = larger < wanted ? wanted : larger;
-    void *grown = items ? et_realloc(items, larger, size) : et_alloc(larger, size);
-    if (grown)
-        *capacity = larger;
-    return grown;
+    grown = grown ? et_realloc(grown, larger, size) : et_alloc(larger, size);
+    if (!grown)
+        return false;
+    memcpy(items, &grown, sizeof grown);
+    *capacity = larger;
+    return true;
 }

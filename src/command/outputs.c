@@ -33,11 +33,8 @@ static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {
     sane(outputs);
     et_assert(name && *name);
-    et_output_file *files =
-        et_vector_grow(outputs->files, &outputs->capacity, outputs->count + 1, sizeof *files, 16);
-    char *copy = files ? et_strdup(name) : NULL;
-    if (files)
-        outputs->files = files;
+    const bool grown = ET_VECTOR_GROW(outputs->files, outputs->capacity, outputs->count + 1);
+    char *copy = grown ? et_strdup(name) : NULL;
     if (copy)
         outputs->files[outputs->count++] = (et_output_file){ copy, file->st_dev, file->st_ino };
     outputs->failed |= !copy;

@@ -15,11 +15,10 @@ void et_grid_add(et_grid *grid, const char *text)
     et_plain_append(&plain, text ? text : "");
     et_assert(grid->columns >= 1 && grid->shown <= grid->columns);
     et_assert(grid->count <= grid->capacity);
-    char **grown = et_vector_grow(grid->cells, &grid->capacity, grid->count + 1, sizeof *grown, 64);
+    const bool grown = ET_VECTOR_GROW(grid->cells, grid->capacity, grid->count + 1);
     if (!plain.data)
         et_strbuf_append(&plain, "");
     char *cell = grown ? et_strbuf_detach(&plain) : NULL;
-    grid->cells = grown ? grown : grid->cells;
     if (cell)
         grid->cells[grid->count++] = cell;
     grid->failed |= !cell;

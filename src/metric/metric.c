@@ -179,11 +179,8 @@ static void *state_of(const et_metrics *metrics, const item *one)
 
 static int grow(et_metrics *metrics, size_t more, et_error *error)
 {
-    item *items =
-        et_vector_grow(metrics->items, &metrics->capacity, metrics->count + 1, sizeof *items, 8);
-    if (!items)
-        return et_alloc_failed(error, (metrics->count + 1) * sizeof *items, "metrics");
-    metrics->items = items;
+    if (!ET_VECTOR_GROW(metrics->items, metrics->capacity, metrics->count + 1))
+        return et_alloc_failed(error, (metrics->count + 1) * sizeof *metrics->items, "metrics");
     unsigned char *bytes = et_realloc(metrics->bytes, metrics->size + more, 1);
     if (!bytes)
         return et_alloc_failed(error, metrics->size + more, "metrics");

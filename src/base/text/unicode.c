@@ -184,10 +184,8 @@ int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error)
 {
     if (capacity <= codes->capacity)
         return 0;
-    uint32_t *items = et_vector_grow(codes->items, &codes->capacity, capacity, sizeof(*items), 64);
-    if (!items)
-        return et_alloc_failed(error, capacity * sizeof(*items), "code points of a line");
-    codes->items = items;
+    if (!ET_VECTOR_GROW(codes->items, codes->capacity, capacity))
+        return et_alloc_failed(error, capacity * sizeof(*codes->items), "code points of a line");
     return 0;
 }
 

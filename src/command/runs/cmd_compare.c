@@ -56,13 +56,9 @@ static int list_metrics(comparison *c, et_error *error)
             const char *name = c->runs.items[i]->series[k].name;
             if (et_map_get(&c->index, name, &found))
                 continue;
-            const char **grown = et_vector_grow(c->metrics, &c->metric_capacity,
-                                                c->metric_count + 1, sizeof *grown, 64);
-            c->metrics = grown ? grown : c->metrics;
-            if (!grown || !et_map_put(&c->index, name, (int64_t)c->metric_count))
+            if (!et_map_put(&c->index, name, (int64_t)c->metric_count) ||
+                !ET_VECTOR_APPEND(c->metrics, c->metric_count, c->metric_capacity, name))
                 return et_alloc_failed(error, 0, "names of metrics");
-            et_assert(c->metric_count < c->metric_capacity);
-            c->metrics[c->metric_count++] = name;
         }
     return ET_OK;
 }

@@ -113,9 +113,7 @@ static int add_weight(inspection *it, const et_safetensors_tensor *tensor, et_er
     const size_t length = end ? (size_t)(end - name) : strlen(name);
     inspection_block *last = it->block_count ? &it->blocks[it->block_count - 1] : NULL;
     if (!last || strlen(last->name) != length || strncmp(last->name, name, length) != 0) {
-        inspection_block *grown =
-            et_vector_grow(it->blocks, &it->block_capacity, it->block_count + 1, sizeof *grown, 32);
-        it->blocks = grown ? grown : it->blocks;
+        const bool grown = ET_VECTOR_GROW(it->blocks, it->block_capacity, it->block_count + 1);
         char *copy = grown ? et_strndup(name, length) : NULL;
         if (!copy)
             return et_alloc_failed(error, length, "parameters by block");

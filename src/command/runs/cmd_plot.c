@@ -108,10 +108,9 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
     if (p->count == CURVES_MAX)
         return et_fail(error, ET_EDATA, "more than %d curves: name fewer runs or metrics",
                        CURVES_MAX);
-    et_chart_curve *grown = et_vector_grow(p->curves, &p->capacity, p->count + 1, sizeof *grown, 8);
+    const bool grown = ET_VECTOR_GROW(p->curves, p->capacity, p->count + 1);
     double *x = grown ? et_alloc(s->count, sizeof *x) : NULL;
     double *y = grown ? et_alloc(s->count, sizeof *y) : NULL;
-    p->curves = grown ? grown : p->curves;
     char *name = x && y ? name_curve(p, h, s) : NULL;
     if (!name) {
         et_free(x);

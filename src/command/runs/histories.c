@@ -27,9 +27,8 @@ static int add_run(et_run_list *list, const char *path, et_error *error)
     if (list->count == ET_RUN_LIST_MAX)
         return et_fail(error, ET_EDATA, "%s: more than %d runs; name a directory with fewer runs",
                        path, ET_RUN_LIST_MAX);
-    char **grown = et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 64);
+    const bool grown = ET_VECTOR_GROW(list->items, list->capacity, list->count + 1);
     char *copy = grown ? et_strdup(path) : NULL;
-    list->items = grown ? grown : list->items;
     if (!copy)
         return et_alloc_failed(error, strlen(path), "a list of runs");
     list->items[list->count++] = copy;
@@ -125,16 +124,10 @@ static int add(et_histories *all, const char *path, et_error *error)
     for (size_t i = 0; i < all->count; i++)
         if (all->files[i].device == info.st_dev && all->files[i].inode == info.st_ino)
             return ET_OK;
-    et_history **items =
-        et_vector_grow(all->items, &all->capacity, all->count + 1, sizeof *items, 16);
-    all->items = items ? items : all->items;
-    struct et_histories_file *files =
-        et_vector_grow(all->files, &all->file_capacity, all->count + 1, sizeof *files, 16);
-    all->files = files ? files : all->files;
-    int status = items && files ? ET_OK : et_alloc_failed(error, sizeof *items, "a list of runs");
-    if (status)
-        return status;
-    status = et_history_open(&h, path, &reason);
+    if (!ET_VECTOR_GROW(all->items, all->capacity, all->count + 1) ||
+        !ET_VECTOR_GROW(all->files, all->file_capacity, all->count + 1))
+        return et_alloc_failed(error, sizeof *all->items, "a list of runs");
+    int status = et_history_open(&h, path, &reason);
     if (!h || status == ET_ENOMEM) {
         et_history_close(h);
         return et_fail(error, status, "%s", reason.text);
@@ -298,13 +291,9 @@ static bool add_setting(et_run_settings *s, size_t *position, const char *name)
         *position = (size_t)found;
         return true;
     }
-    const char **names =
-        et_vector_grow(s->names, &s->name_capacity, s->count + 1, sizeof *names, 128);
-    s->names = names ? names : s->names;
-    const char **values = et_vector_grow(s->values, &s->value_capacity, (s->count + 1) * s->runs,
-                                         sizeof *values, 128 * s->runs);
-    s->values = values ? values : s->values;
-    if (!names || !values || !et_map_put(&s->index, name, (int64_t)s->count))
+    if (!ET_VECTOR_GROW(s->names, s->name_capacity, s->count + 1) ||
+        !ET_VECTOR_GROW(s->values, s->value_capacity, (s->count + 1) * s->runs) ||
+        !et_map_put(&s->index, name, (int64_t)s->count))
         return false;
     for (size_t i = 0; i < s->runs; i++)
         s->values[s->count * s->runs + i] = NULL;

@@ -84,13 +84,10 @@ struct et_history_files {
 static int add_series(size_t *out, et_history *h, const char *name, et_error *error)
 {
     struct et_history_files *f = h->files;
-    et_history_series *grown =
-        et_vector_grow(h->series, &h->capacity, h->count + 1, sizeof *grown, 32);
-    h->series = grown ? grown : h->series;
-    char *copy = grown ? et_arena_strdup(&f->names, name) : NULL;
-    et_history_series one = { .name = copy };
-    one.points = copy ? et_vector_grow(NULL, &one.capacity, 1, sizeof *one.points, 16) : NULL;
-    if (!one.points || !et_map_put(&f->index, copy, (int64_t)h->count)) {
+    et_history_series one = { .name = et_arena_strdup(&f->names, name) };
+    if (!one.name || !ET_VECTOR_GROW(h->series, h->capacity, h->count + 1) ||
+        !ET_VECTOR_GROW(one.points, one.capacity, 1) ||
+        !et_map_put(&f->index, one.name, (int64_t)h->count)) {
         et_free(one.points);
         return et_alloc_failed(error, strlen(name), "the name of a value");
     }
@@ -135,12 +132,9 @@ static int add_point(line *l, double value, et_error *error)
         return status;
     et_assert(position < h->count);
     et_history_series *s = &h->series[position];
-    et_history_point *grown =
-        et_vector_grow(s->points, &s->capacity, s->count + 1, sizeof *grown, 16);
-    if (!grown)
-        return et_alloc_failed(error, (s->count + 1) * sizeof *grown, "points");
-    s->points = grown;
-    s->points[s->count++] = (et_history_point){ l->step, l->wall, value };
+    if (!ET_VECTOR_APPEND(s->points, s->count, s->capacity,
+                          (et_history_point){ l->step, l->wall, value }))
+        return et_alloc_failed(error, (s->count + 1) * sizeof *s->points, "points");
     return ET_OK;
 }
 
@@ -258,10 +252,8 @@ static int make_room(struct et_history_files *f, size_t wanted, const log_file *
     if (wanted > ET_HISTORY_LINE_MAX)
         return et_fail(error, ET_EFORMAT, "%s:%" PRId64 ": a line of more than %zu MB is not a log",
                        file->path, file->lines + 1, ET_HISTORY_LINE_MAX >> 20);
-    char *grown = et_vector_grow(f->buffer, &f->room, wanted, 1, CHUNK);
-    if (!grown)
+    if (!ET_VECTOR_GROW(f->buffer, f->room, wanted < CHUNK ? CHUNK : wanted))
         return et_alloc_failed(error, wanted, "a line");
-    f->buffer = grown;
     return ET_OK;
 }
 

@@ -388,12 +388,9 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
 {
     et_assert(target >= 0 && target < task->results.targets);
     const et_validation_rows *s = &task->results;
-    et_number_rows *grown = et_vector_grow(scores->numbers, &scores->number_capacity,
-                                           scores->number_count + 1, sizeof *grown, 8);
-    if (!grown)
-        return et_alloc_failed(error, sizeof *grown, "rows");
-    scores->numbers = grown;
-    et_number_rows *rows = &grown[scores->number_count++];
+    if (!ET_VECTOR_GROW(scores->numbers, scores->number_capacity, scores->number_count + 1))
+        return et_alloc_failed(error, sizeof *scores->numbers, "rows");
+    et_number_rows *rows = &scores->numbers[scores->number_count++];
     *rows = (et_number_rows){ .set = set_of(task),
                               .target = et_scored_targets_of(task).column[target] };
     /* For quantiles, the median or else the level next to it. */

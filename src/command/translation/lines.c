@@ -33,11 +33,8 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
 {
     et_assert(lines->count <= lines->capacity);
     /* Growing copies only the list; the lines stay in place in the arena. */
-    char **items =
-        et_vector_grow(lines->items, &lines->capacity, lines->count + 1, sizeof *items, 256);
-    if (!items)
-        return et_alloc_failed(error, (lines->count + 1) * sizeof *items, "lines");
-    lines->items = items;
+    if (!ET_VECTOR_GROW(lines->items, lines->capacity, lines->count + 1))
+        return et_alloc_failed(error, (lines->count + 1) * sizeof *lines->items, "lines");
     /* The arena's memory is zeroed, so the final 0 is there. */
     char *copy = et_arena_alloc(&lines->arena, length + 1);
     if (!copy)

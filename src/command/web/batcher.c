@@ -125,12 +125,8 @@ static void take_batch(et_batcher *b)
             link = &(*link)->next;
             continue;
         }
-        et_service_request **batch =
-            et_vector_grow(b->batch, &b->capacity, b->count + 1, sizeof *batch, 64);
-        if (!batch)
+        if (!ET_VECTOR_APPEND(b->batch, b->count, b->capacity, &(*link)->request))
             break;
-        b->batch = batch;
-        b->batch[b->count++] = &(*link)->request;
         append(&b->taken, unlink_at(&b->queue, link));
     }
     b->counts.answering = b->taken.items;

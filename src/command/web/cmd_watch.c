@@ -92,10 +92,8 @@ static int search(et_board *board, et_error *error)
         if (known < board->count)
             continue;
         /* Without memory it is found again later. */
-        et_board_item *items =
-            et_vector_grow(board->items, &board->capacity, board->count + 1, sizeof *items, 16);
-        char *copy = items ? et_strdup(found.items[i]) : NULL;
-        board->items = items ? items : board->items;
+        const bool grown = ET_VECTOR_GROW(board->items, board->capacity, board->count + 1);
+        char *copy = grown ? et_strdup(found.items[i]) : NULL;
         if (copy)
             board->items[board->count++] =
                 (et_board_item){ .path = copy, .name = name_of(board, copy), .generation = 1 };
@@ -511,12 +509,9 @@ static void add_samples(et_value *facts, const et_board *board, const et_board_i
     for (const struct dirent *entry; below && count < SAMPLES_MAX && (entry = readdir(stream));) {
         if (!is_sample(entry->d_name) || (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN))
             continue;
-        char **grown = et_vector_grow(names, &capacity, count + 1, sizeof *names, 64);
         char *name = et_arena_strdup(arena, entry->d_name);
-        names = grown ? grown : names;
-        if (!grown || !name)
+        if (!name || !ET_VECTOR_APPEND(names, count, capacity, name))
             break;
-        names[count++] = name;
     }
     if (stream)
         closedir(stream);

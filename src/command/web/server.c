@@ -455,12 +455,10 @@ static bool add_body(et_http_request *r, const char *bytes, size_t count)
         drop_body(r);
         return r->come / PATIENCE <= most;
     }
-    char *body = et_vector_grow(r->body, &r->capacity, r->length + count + 1, 1, 256);
-    if (!body) {
+    if (!ET_VECTOR_GROW(r->body, r->capacity, r->length + count + 1)) {
         refuse(r, 503, "no memory for the request");
         return true;
     }
-    r->body = body;
     memcpy(r->body + r->length, bytes, count);
     r->length += count;
     r->body[r->length] = 0;

@@ -248,12 +248,9 @@ static int read_pass(cache *self, et_source *source, et_batch *batch, et_error *
             et_array *array = &self->array[i];
             size_t row = (size_t)et_shape_count(array->item) * et_dtype_size(array->dtype);
             size_t used = (size_t)self->count * row, added = (size_t)batch->filled[0] * row;
-            char *data =
-                et_vector_grow((void *)array->data, &self->capacity[i], used + added, 1, 4096);
-            if (!data)
+            if (!et_vector_grow(&array->data, &self->capacity[i], used + added, 1))
                 return et_alloc_failed(error, used + added, "a cache");
-            memcpy(data + used, batch->data[self->from[i]], added);
-            array->data = data;
+            memcpy((char *)array->data + used, batch->data[self->from[i]], added);
         }
         self->count += batch->filled[0];
     }

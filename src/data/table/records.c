@@ -77,15 +77,11 @@ static int walk(record_files *self, const file *f, et_error *error)
             break;
         position.offset += length + ET_RECORD_OVERHEAD;
         position.number++;
-        record_bytes *records = et_vector_grow(self->records, &self->capacity,
-                                               self->record_count + 1, sizeof *records, 1024);
         if (self->record_count == UINT32_MAX)
             status = et_fail(error, ET_EDATA, "more than 4,294,967,295 records: use fewer");
-        else if (!records)
-            status = et_alloc_failed(error, self->record_count * sizeof *records, "records");
-        else
-            records[self->record_count++] = (record_bytes){ data, (uint32_t)length };
-        self->records = records ? records : self->records;
+        else if (!ET_VECTOR_APPEND(self->records, self->record_count, self->capacity,
+                                   (record_bytes){ data, (uint32_t)length }))
+            status = et_alloc_failed(error, self->record_count * sizeof *self->records, "records");
     }
     if (status)
         self->record_count = before;

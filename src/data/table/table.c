@@ -27,7 +27,6 @@
 #include "engine/tensor/tensor.h"
 
 /* Rows that the first memory is for. */
-#define ROWS_FIRST 1024
 /* Bytes that go into the file at once. */
 #define CHUNK (UINT64_C(4) << 20)
 
@@ -622,12 +621,9 @@ static unsigned char *room(reading *r)
 {
     table *self = r->self;
     size_t kept = (size_t)(r->count - r->written);
-    unsigned char *rows = et_vector_grow(self->memory, &r->capacity, (kept + 1) * self->row_size, 1,
-                                         self->row_size * ROWS_FIRST);
-    if (!rows)
+    if (!ET_VECTOR_GROW(self->memory, r->capacity, (kept + 1) * self->row_size))
         return NULL;
-    self->memory = rows;
-    unsigned char *row = rows + kept * self->row_size;
+    unsigned char *row = self->memory + kept * self->row_size;
     for (int i = 0; i < self->fields; i++)
         r->to[i] = row + self->parts[i].offset;
     return row;

@@ -207,15 +207,11 @@ int et_instances_add(et_instances *to, const void *data, size_t length, et_error
 {
     if (!data && length)
         return et_fail(error, ET_EDATA, "instance %zu is NULL", to->count + 1);
-    et_bytes *items = et_vector_grow(to->items, &to->capacity, to->count + 1, sizeof *items, 64);
-    if (items)
-        to->items = items;
-    char *copy = items ? et_arena_alloc(&to->arena, length + 1) : NULL;
-    if (!copy)
+    char *copy = et_arena_alloc(&to->arena, length + 1);
+    if (!copy || !ET_VECTOR_APPEND(to->items, to->count, to->capacity, (et_bytes){ copy, length }))
         return et_alloc_failed(error, length, "an instance");
     if (length)
         memcpy(copy, data, length);
-    items[to->count++] = (et_bytes){ copy, length };
     return ET_OK;
 }
 

@@ -39,13 +39,8 @@ static void blame(list *self, int status)
 
 static void add(list *self, const char *path)
 {
-    const char **items =
-        et_vector_grow(self->items, &self->capacity, self->count + 1, sizeof *items, 16);
-    if (items) {
-        self->items = items;
-        items[self->count] = et_arena_strdup(self->arena, path);
-    }
-    if (!items || !items[self->count++])
+    const char *copy = et_arena_strdup(self->arena, path);
+    if (!copy || !ET_VECTOR_APPEND(self->items, self->count, self->capacity, copy))
         no_memory(self);
 }
 

@@ -114,11 +114,8 @@ int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_er
         return ET_OK;
     et_assert(known == plan);
     const size_t wanted_packs = (size_t)plan->pack_count + 1;
-    et_plan_pack *packs =
-        et_vector_grow(plan->packs, &plan->pack_capacity, wanted_packs, sizeof *packs, 32);
-    if (!packs)
-        return et_alloc_failed(error, wanted_packs * sizeof *packs, "a plan");
-    plan->packs = packs;
+    if (!ET_VECTOR_GROW(plan->packs, plan->pack_capacity, wanted_packs))
+        return et_alloc_failed(error, wanted_packs * sizeof *plan->packs, "a plan");
     *pack = plan->pack_count++;
     plan->packs[*pack] = *wanted;
     plan->packs[*pack].call = -1; /* prepare_calls sets it */
@@ -381,11 +378,8 @@ static int add_span(et_arena_layout *layout, const parts *p, size_t begin, size_
 {
     /* Room for a span in each list that it may join, so that joining cannot fail half-way. */
     const size_t wanted = (size_t)layout->used + 2 * PARTS_MAX;
-    et_arena_layout_span *spans =
-        et_vector_grow(layout->spans, &layout->capacity, wanted, sizeof *spans, 1024);
-    if (!spans)
-        return et_alloc_failed(error, wanted * sizeof *spans, "a plan");
-    layout->spans = spans;
+    if (!ET_VECTOR_GROW(layout->spans, layout->capacity, wanted))
+        return et_alloc_failed(error, wanted * sizeof *layout->spans, "a plan");
     for (int i = 0; i < p->inside_count; i++)
         join(layout, &layout->tree[p->inside[i]].whole, begin, end);
     for (int i = 0; i < p->across_count; i++)

@@ -340,13 +340,9 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
     int status = et_layout_check_size(layout, error);
     if (status)
         return status;
-    et_variant *v =
-        et_vector_grow(pass->variants, &pass->capacity, (size_t)pass->count + 1, sizeof *v, 1);
-    if (!v)
-        return et_alloc_failed(error, sizeof *v, "a pass");
-    pass->variants = v;
-    v += pass->count;
-    status = variant_open(v, &pass->parts, layout, error);
+    if (!ET_VECTOR_GROW(pass->variants, pass->capacity, (size_t)pass->count + 1))
+        return et_alloc_failed(error, sizeof *pass->variants, "a pass");
+    status = variant_open(&pass->variants[pass->count], &pass->parts, layout, error);
     if (status)
         return status;
     *found = pass->count++;

@@ -130,16 +130,13 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
 static et_node **shared_param(et_graph *graph, int index)
 {
     size_t known = graph->param_capacity;
-    et_node **params = et_vector_grow(graph->param_nodes, &graph->param_capacity, (size_t)index + 1,
-                                      sizeof(et_node *), 64);
-    if (!params) {
+    if (!ET_VECTOR_GROW(graph->param_nodes, graph->param_capacity, (size_t)index + 1)) {
         et_graph_out_of_memory(graph);
         return NULL;
     }
     if (known < graph->param_capacity)
-        memset(params + known, 0, (graph->param_capacity - known) * sizeof(et_node *));
-    graph->param_nodes = params;
-    return &params[index];
+        memset(graph->param_nodes + known, 0, (graph->param_capacity - known) * sizeof(et_node *));
+    return &graph->param_nodes[index];
 }
 
 /* Declared in the store first, which also compares shapes over several graphs; the store's

@@ -781,11 +781,8 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
         if (et_node_is_poison(inputs[i]))
             return &graph->poison;
     }
-    et_node **nodes = et_vector_grow(graph->nodes, &graph->capacity, (size_t)graph->count + 1,
-                                     sizeof(et_node *), 128);
-    if (!nodes)
+    if (!ET_VECTOR_GROW(graph->nodes, graph->capacity, (size_t)graph->count + 1))
         return et_graph_out_of_memory(graph);
-    graph->nodes = nodes;
     et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
     /* The number is the node's id, so generated names are unique in their graph. */
     if (node && !name)

@@ -144,18 +144,15 @@ static int add(et_module *m, const char *name, attribute a, et_error *error)
 {
     int status = name && *name ? ET_OK : et_fail(error, ET_EUSAGE, "an attribute has no name");
     a.name = status ? NULL : et_strdup(name);
-    attribute *grown =
-        a.name ? et_vector_grow(m->attributes, &m->capacity, m->count + 1, sizeof *m->attributes, 8)
-               : NULL;
-    if (!grown) {
+    if (!a.name || !ET_VECTOR_GROW(m->attributes, m->capacity, m->count + 1)) {
         release_attribute(&a);
         return status ? status : et_alloc_failed(error, sizeof a, "an attribute");
     }
-    m->attributes = grown;
+    attribute *all = m->attributes;
     size_t at = m->count++;
-    for (; at > 0 && strcmp(grown[at - 1].name, name) > 0; at--)
-        grown[at] = grown[at - 1];
-    grown[at] = a;
+    for (; at > 0 && strcmp(all[at - 1].name, name) > 0; at--)
+        all[at] = all[at - 1];
+    all[at] = a;
     return ET_OK;
 }
 
@@ -207,12 +204,8 @@ static int note_module(et_module *root, et_module *found, et_error *error)
     for (size_t i = 0; i < root->module_count; i++)
         if (root->modules[i] == found)
             return ET_OK;
-    et_module **grown = et_vector_grow(root->modules, &root->module_capacity,
-                                       root->module_count + 1, sizeof(et_module *), 8);
-    if (!grown)
+    if (!ET_VECTOR_APPEND(root->modules, root->module_count, root->module_capacity, found))
         return et_alloc_failed(error, 0, "a list of modules");
-    root->modules = grown;
-    grown[root->module_count++] = found;
     return ET_OK;
 }
 
@@ -221,13 +214,9 @@ static int note_variable(et_module *root, et_params *params, int index, et_error
     for (size_t i = 0; i < root->variable_count; i++)
         if (root->variables[i].params == params && root->variables[i].index == index)
             return ET_OK;
-    et_module_variable *grown =
-        et_vector_grow(root->variables, &root->variable_capacity, root->variable_count + 1,
-                       sizeof *root->variables, 16);
-    if (!grown)
+    if (!ET_VECTOR_APPEND(root->variables, root->variable_count, root->variable_capacity,
+                          (et_module_variable){ params, index }))
         return et_alloc_failed(error, 0, "a list of variables");
-    root->variables = grown;
-    grown[root->variable_count++] = (et_module_variable){ params, index };
     return ET_OK;
 }
 
@@ -250,13 +239,10 @@ static int wait_for(et_module *root, size_t first, et_error *error)
     const size_t found = root->module_count - first;
     if (!found)
         return ET_OK;
-    et_module **grown = et_vector_grow(root->waiting, &root->waiting_capacity,
-                                       root->waiting_count + found, sizeof(et_module *), 8);
-    if (!grown)
+    if (!ET_VECTOR_GROW(root->waiting, root->waiting_capacity, root->waiting_count + found))
         return et_alloc_failed(error, 0, "a list of modules");
-    root->waiting = grown;
     for (size_t i = root->module_count; i > first; i--)
-        grown[root->waiting_count++] = root->modules[i - 1];
+        root->waiting[root->waiting_count++] = root->modules[i - 1];
     return ET_OK;
 }
 

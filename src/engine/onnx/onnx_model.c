@@ -96,14 +96,8 @@ static char *copy(et_onnx *model, const char *text)
 
 static bool add(et_onnx *model, list *to, void *item)
 {
-    void **items = item && !model->failed
-                       ? et_vector_grow(to->items, &to->capacity, to->count + 1, sizeof *items, 32)
-                       : NULL;
-    if (items)
-        to->items = items;
-    model->failed |= !items;
-    if (!model->failed)
-        to->items[to->count++] = item;
+    model->failed =
+        model->failed || !item || !ET_VECTOR_APPEND(to->items, to->count, to->capacity, item);
     return !model->failed;
 }
 

@@ -122,12 +122,10 @@ void et_params_free(et_params *params)
 static char *add_name(et_params *params, const char *name, int value, et_error *error)
 {
     size_t wanted = (size_t)params->count + 1;
-    param *items = et_vector_grow(params->items, &params->capacity, wanted, sizeof *items, 32);
-    if (!items) {
-        et_alloc_failed(error, wanted * sizeof *items, "parameters");
+    if (!ET_VECTOR_GROW(params->items, params->capacity, wanted)) {
+        et_alloc_failed(error, wanted * sizeof *params->items, "parameters");
         return NULL;
     }
-    params->items = items;
     char *copy = et_strdup(name);
     if (copy && et_map_put(&params->by_name, copy, value))
         return copy;

@@ -48,10 +48,8 @@ static int write_message(et_events *events, event_message *event, et_error *erro
     event->has_wall_time = true;
     event->wall_time = et_clock_wall();
     const size_t size = etude__event__event__get_packed_size(event);
-    unsigned char *grown = et_vector_grow(events->packed, &events->packed_capacity, size, 1, 256);
-    if (grown == NULL)
+    if (!ET_VECTOR_GROW(events->packed, events->packed_capacity, size))
         return et_alloc_failed(error, size, "an event");
-    events->packed = grown;
     const size_t packed = etude__event__event__pack(event, events->packed);
     et_assert_equal(packed, size);
     return et_record_log_write(&events->writer, events->packed, packed, error);
@@ -478,11 +476,9 @@ static const et_sink_class events_class;
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
     et_assert(name && offset >= 0 && !et_path_leads_out(name));
-    branch *grown =
-        et_vector_grow(sink->branches, &sink->capacity, sink->count + 1, sizeof *grown, 4);
-    if (grown == NULL)
-        return et_alloc_failed(error, (sink->count + 1) * sizeof *grown, "a list of event files");
-    sink->branches = grown;
+    if (!ET_VECTOR_GROW(sink->branches, sink->capacity, sink->count + 1))
+        return et_alloc_failed(error, (sink->count + 1) * sizeof *sink->branches,
+                               "a list of event files");
     /* The entry after the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
     const et_path directory =

@@ -306,12 +306,11 @@ static bool put(et_example_builder *builder, const char *key, const et_feature *
         return false;
     size_t at = position_of(builder, key, &there);
     if (!there) {
-        et_feature *features = et_vector_grow(builder->features, &builder->capacity,
-                                              builder->shown.count + 1, sizeof *features, 8);
-        if (!features)
+        if (!ET_VECTOR_GROW(builder->features, builder->capacity, builder->shown.count + 1))
             return false;
-        memmove(features + at + 1, features + at, (builder->shown.count - at) * sizeof *features);
-        builder->shown.features = builder->features = features;
+        et_feature *here = builder->features + at;
+        memmove(here + 1, here, (builder->shown.count - at) * sizeof *here);
+        builder->shown.features = builder->features;
         builder->shown.count++;
     }
     builder->features[at] = made;
@@ -491,16 +490,16 @@ int et_example_serialized(et_example_builder *builder, const void **bytes, size_
     if (builder->failure.status)
         return et_fail(error, builder->failure.status, "%s", builder->failure.text);
     message.features = builder->shown.count ? &features : NULL;
-    unsigned char *packed = NULL;
-    if (make_message(&features, &builder->shown, &arena)) {
+    bool made = make_message(&features, &builder->shown, &arena);
+    if (made) {
         *length = etude__example__example__get_packed_size(&message);
-        packed = et_vector_grow(builder->packed, &builder->packed_capacity, *length + 1, 1, 256);
+        made = ET_VECTOR_GROW(builder->packed, builder->packed_capacity, *length + 1);
     }
-    if (packed) {
-        const size_t written = etude__example__example__pack(&message, packed);
+    if (made) {
+        const size_t written = etude__example__example__pack(&message, builder->packed);
         et_assert_equal(written, *length);
-        *bytes = builder->packed = packed;
+        *bytes = builder->packed;
     }
     et_arena_release(&arena);
-    return packed ? ET_OK : et_alloc_failed(error, builder->arena.used, "a tf.Example");
+    return made ? ET_OK : et_alloc_failed(error, builder->arena.used, "a tf.Example");
 }

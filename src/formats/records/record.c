@@ -378,11 +378,8 @@ static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_er
     size_t got = 1;
     while (!status && *have < want && got) {
         /* Room for one byte more: doubling, since a damaged file may want anything. */
-        unsigned char *buffer =
-            et_vector_grow(reader->buffer, &reader->capacity, *have + 1, 1, BUFFER_FIRST);
-        if (!buffer)
+        if (!ET_VECTOR_GROW(reader->buffer, reader->capacity, *have ? *have + 1 : BUFFER_FIRST))
             return et_alloc_failed(error, want, "a record");
-        reader->buffer = buffer;
         size_t room = reader->capacity < want ? reader->capacity : want;
         status = et_packed_read(reader->file, reader->buffer + *have, room - *have, &got, error);
         *have += got;

@@ -54,7 +54,6 @@
  * and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
 #define TEXT_MAX (64 << 20) /* bytes of a manifest; one of 100,000 entries has 20 MB */
-#define ENTRIES  8          /* that a list has room for at first */
 
 /* A name in the directory: it must not lead out of it, and must be safe on a terminal. A leading
  * dot would mean "." or ".." or a hidden file. */
@@ -85,12 +84,8 @@ static bool steps_ascend(const et_manifest *manifest)
 /* The entry is copied. On failure the list is as before. */
 static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
-    et_manifest_entry *grown = et_vector_grow(manifest->entries, &manifest->capacity,
-                                              manifest->count + 1, sizeof *grown, ENTRIES);
-    if (!grown)
-        return et_alloc_failed(error, sizeof *grown, "the list of checkpoints");
-    manifest->entries = grown;
-    manifest->entries[manifest->count++] = *entry;
+    if (!ET_VECTOR_APPEND(manifest->entries, manifest->count, manifest->capacity, *entry))
+        return et_alloc_failed(error, sizeof *manifest->entries, "the list of checkpoints");
     return ET_OK;
 }
 
@@ -98,12 +93,8 @@ static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, e
 static int append_leaving(et_manifest *manifest, const char *file, et_error *error)
 {
     et_assert(name_is_sound(file));
-    char(*grown)[ET_MANIFEST_FILE_MAX + 1] =
-        et_vector_grow(manifest->leaving, &manifest->leaving_capacity, manifest->leaving_count + 1,
-                       sizeof *grown, ENTRIES);
-    if (!grown)
-        return et_alloc_failed(error, sizeof *grown, "the list of checkpoints");
-    manifest->leaving = grown;
+    if (!ET_VECTOR_GROW(manifest->leaving, manifest->leaving_capacity, manifest->leaving_count + 1))
+        return et_alloc_failed(error, sizeof *manifest->leaving, "the list of checkpoints");
     strcpy(manifest->leaving[manifest->leaving_count++], file);
     return ET_OK;
 }

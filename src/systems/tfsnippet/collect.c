@@ -38,13 +38,10 @@ static int find_statistics(et_statistics **out, et_logger *logger, const char *n
             *out = logger->items[i].statistics;
             return ET_OK;
         }
-    et_logger_item *items =
-        et_vector_grow(logger->items, &logger->capacity, logger->count + 1, sizeof *items, 8);
-    if (items)
-        logger->items = items;
-    char *copy = items ? et_strdup(name) : NULL;
+    char *copy =
+        ET_VECTOR_GROW(logger->items, logger->capacity, logger->count + 1) ? et_strdup(name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + sizeof *items, "a metric");
+        return et_alloc_failed(error, strlen(name) + sizeof *logger->items, "a metric");
     int status = et_statistics_new(out, error);
     if (status)
         et_free(copy);
@@ -317,11 +314,8 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
     if (*out && (*out)->open)
         return et_fail(&loop->error, ET_EUSAGE, "%s has already started and has not ended", name);
     if (!*out) {
-        et_loop_pair *pairs = et_vector_grow(metrics->pairs, &metrics->pair_capacity,
-                                             metrics->pair_count + 1, sizeof *pairs, 4);
-        if (!pairs)
-            return et_alloc_failed(&loop->error, sizeof *pairs, "a timer");
-        metrics->pairs = pairs;
+        if (!ET_VECTOR_GROW(metrics->pairs, metrics->pair_capacity, metrics->pair_count + 1))
+            return et_alloc_failed(&loop->error, sizeof *metrics->pairs, "a timer");
         et_loop_pair pair = { .name = et_strdup(name) };
         status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
         if (!status && !timer)
@@ -330,7 +324,7 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
             et_free(pair.name);
             return status;
         }
-        *out = &pairs[metrics->pair_count++];
+        *out = &metrics->pairs[metrics->pair_count++];
         **out = pair;
     }
     (*out)->open = true;

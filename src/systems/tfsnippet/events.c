@@ -33,13 +33,10 @@ struct et_event_hub {
 
 static int add_event(et_event_hub *hub, const char *name, et_error *error)
 {
-    hub_event *events =
-        et_vector_grow(hub->events, &hub->capacity, hub->count + 1, sizeof *events, 16);
-    char *copy = events ? et_strdup(name) : NULL;
-    if (events)
-        hub->events = events;
+    char *copy =
+        ET_VECTOR_GROW(hub->events, hub->capacity, hub->count + 1) ? et_strdup(name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + sizeof *events, "an event");
+        return et_alloc_failed(error, strlen(name) + sizeof *hub->events, "an event");
     hub->events[hub->count++] = (hub_event){ .name = copy };
     return ET_OK;
 }
@@ -116,12 +113,9 @@ int et_event_hub_on(et_event_hub *hub, const char *name, et_event_fn *call, void
     }
     if (status)
         return status;
-    handler *handlers =
-        et_vector_grow(one->handlers, &one->handlers_capacity, one->count + 1, sizeof *handlers, 4);
-    if (!handlers)
-        return et_alloc_failed(error, sizeof *handlers, "a handler");
-    one->handlers = handlers;
-    one->handlers[one->count++] = (handler){ call, payload };
+    if (!ET_VECTOR_APPEND(one->handlers, one->count, one->handlers_capacity,
+                          (handler){ call, payload }))
+        return et_alloc_failed(error, sizeof *one->handlers, "a handler");
     return ET_OK;
 }
 

@@ -261,10 +261,9 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
     for (size_t i = 0; i < loop->own.object_count; i++)
         if (!strcmp(loop->own.objects[i].name, name))
             return et_fail(error, ET_ECONFIG, "two objects of a loop have the name %s", name);
-    et_loop_object *objects = et_vector_grow(loop->own.objects, &loop->own.object_capacity,
-                                             loop->own.object_count + 1, sizeof *objects, 4);
-    const char *copy = objects ? keep(loop, name) : NULL;
-    loop->own.objects = objects ? objects : loop->own.objects;
+    const bool grown =
+        ET_VECTOR_GROW(loop->own.objects, loop->own.object_capacity, loop->own.object_count + 1);
+    const char *copy = grown ? keep(loop, name) : NULL;
     if (!copy)
         return et_alloc_failed(error, strlen(name), "an object of a loop");
     loop->own.objects[loop->own.object_count++] = (et_loop_object){ copy, kind, self };

@@ -215,11 +215,9 @@ static int add_outputs(void *self, const void *row, size_t size, et_error *error
         const size_t used = (size_t)all->rows * bytes, more = (size_t)rows * bytes;
         if (size < more)
             return fail_apart(error);
-        char *grown = et_vector_grow(o->data, &o->capacity, used + more, 1, 4096);
-        if (!grown)
+        if (!ET_VECTOR_GROW(o->data, o->capacity, used + more))
             return et_alloc_failed(error, used + more, "outputs");
-        o->data = grown;
-        memcpy(grown + used, at, more);
+        memcpy(o->data + used, at, more);
         at += more;
         size -= more;
     }

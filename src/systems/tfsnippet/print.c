@@ -118,13 +118,12 @@ static int sort_metrics(et_logger_list *out, et_logger *logger,
     et_assert(formatter->compare && formatter->format);
     *out = logger->spare;
     logger->spare = (et_logger_list){ 0 };
-    et_loop_stats *sorted =
-        et_vector_grow(out->stats, &out->capacity, logger->count + 1, sizeof *sorted, 8);
-    if (!sorted) {
+    if (!ET_VECTOR_GROW(out->stats, out->capacity, logger->count + 1)) {
         give_back(logger, out);
-        return et_alloc_failed(error, logger->count * sizeof *sorted, "a list of metrics");
+        return et_alloc_failed(error, logger->count * sizeof *out->stats, "a list of metrics");
     }
-    *out = (et_logger_list){ sorted, 0, out->capacity };
+    et_loop_stats *sorted = out->stats;
+    out->count = 0;
     for (size_t i = 0; i < logger->count; i++) {
         const et_logger_item *item = &logger->items[i];
         if (!et_statistics_counter(item->statistics))

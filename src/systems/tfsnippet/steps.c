@@ -117,11 +117,8 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
         return et_fail(error, ET_ECONFIG,
                        "two sources of steps have no name, so a checkpoint could not distinguish "
                        "them: name them with et_loop_add_source");
-    et_flow *grown =
-        et_vector_grow(flows->flows, &flows->capacity, flows->count + 1, sizeof *grown, 2);
-    if (!grown)
-        return et_alloc_failed(error, sizeof *grown, "a source");
-    flows->flows = grown;
+    if (!ET_VECTOR_GROW(flows->flows, flows->capacity, flows->count + 1))
+        return et_alloc_failed(error, sizeof *flows->flows, "a source");
     const size_t length = sizeof "a loop (source )" + strlen(name);
     et_flow flow = { .name = et_strdup(name), .reader = et_alloc(length, 1), .empty = true };
     int status = flow.name && flow.reader ? et_batch_cursor_open(&flow.cursor, source, error)

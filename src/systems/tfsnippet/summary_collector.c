@@ -105,16 +105,10 @@ int et_summary_stack_push(et_summary_stack *stack, et_summary_collector *collect
 {
     if (collector->stack != stack)
         return et_fail(error, ET_EUSAGE, "a collector of summaries belongs to another stack");
-    entry *entries =
-        et_vector_grow(stack->entries, &stack->capacity, stack->count + 1, sizeof *entries, 4);
-    if (!entries)
-        return et_alloc_failed(error, sizeof *entries, "a stack of collectors");
-    const bool below = stack->count && entries[stack->count - 1].auto_histogram;
-    stack->entries = entries;
-    entries[stack->count++] = (entry){
-        collector,
-        histogram == ET_AUTO_HISTOGRAM_KEEP ? below : histogram == ET_AUTO_HISTOGRAM_ON,
-    };
+    const bool below = stack->count && stack->entries[stack->count - 1].auto_histogram;
+    const bool on = histogram == ET_AUTO_HISTOGRAM_KEEP ? below : histogram == ET_AUTO_HISTOGRAM_ON;
+    if (!ET_VECTOR_APPEND(stack->entries, stack->count, stack->capacity, (entry){ collector, on }))
+        return et_alloc_failed(error, sizeof *stack->entries, "a stack of collectors");
     return ET_OK;
 }
 
@@ -201,14 +195,12 @@ void et_summary_stack_clear(et_summary_stack *stack)
 
 static int add_collection(et_summary_stack *stack, const char *name, et_error *error)
 {
-    collection *grown = et_vector_grow(stack->collections, &stack->collection_capacity,
-                                       stack->collection_count + 1, sizeof *grown, 4);
+    const bool grown =
+        ET_VECTOR_GROW(stack->collections, stack->collection_capacity, stack->collection_count + 1);
     char *copy = grown ? et_strdup(name) : NULL;
-    if (grown)
-        stack->collections = grown;
     if (!copy)
         return et_alloc_failed(error, strlen(name), "a collection of summaries");
-    grown[stack->collection_count++] = (collection){ copy, ET_STRBUF_INIT };
+    stack->collections[stack->collection_count++] = (collection){ copy, ET_STRBUF_INIT };
     return ET_OK;
 }
 

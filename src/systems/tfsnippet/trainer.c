@@ -479,13 +479,9 @@ static int note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *erro
                    : et_fail(error, ET_ECONFIG,
                              "the loop's checkpoints do not include the trainer's optimizer: open "
                              "the trainer before et_loop_begin, or call et_state_add_optimizer");
-    et_optimizer **optimizers =
-        et_vector_grow(loop->own.optimizers, &loop->own.optimizer_capacity,
-                       loop->own.optimizer_count + 1, sizeof *optimizers, 2);
-    if (!optimizers)
-        return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
-    loop->own.optimizers = optimizers;
-    loop->own.optimizers[loop->own.optimizer_count++] = optimizer;
+    if (!ET_VECTOR_APPEND(loop->own.optimizers, loop->own.optimizer_count,
+                          loop->own.optimizer_capacity, optimizer))
+        return et_alloc_failed(error, sizeof *loop->own.optimizers, "a trainer's optimizer");
     return ET_OK;
 }
 
@@ -765,10 +761,8 @@ int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, v
     int status = check_every(every, error);
     if (status)
         return status;
-    hook **hooks = et_vector_grow(t->hooks, &t->hook_capacity, t->hook_count + 1, sizeof *hooks, 8);
-    if (!hooks)
-        return et_alloc_failed(error, sizeof *hooks, "a hook");
-    t->hooks = hooks;
+    if (!ET_VECTOR_GROW(t->hooks, t->hook_capacity, t->hook_count + 1))
+        return et_alloc_failed(error, sizeof *t->hooks, "a hook");
     hook *h = et_alloc(1, sizeof *h);
     if (!h)
         return et_alloc_failed(error, sizeof *h, "a hook");

@@ -268,9 +268,6 @@ static void add_setting(setting_list *list, const char *name, const et_value *va
 {
     et_strbuf text = ET_STRBUF_INIT;
     et_events_setting one = { .name = name, .kind = ET_EVENTS_NUMBER };
-    et_events_setting *grown =
-        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 128);
-    list->items = grown ? grown : list->items;
     if (et_value_is_number(value)) {
         one.number = et_value_number(value);
     } else if (value->kind == ET_VALUE_BOOL) {
@@ -285,9 +282,7 @@ static void add_setting(setting_list *list, const char *name, const et_value *va
         one.text = text.failed ? NULL : et_arena_strdup(&list->arena, et_strbuf_text(&text));
         list->failed |= !one.text;
     }
-    list->failed |= !grown;
-    if (!list->failed)
-        list->items[list->count++] = one;
+    list->failed = list->failed || !ET_VECTOR_APPEND(list->items, list->count, list->capacity, one);
     et_strbuf_release(&text);
 }
 

@@ -104,12 +104,9 @@ static bool see_tested(overlap *o, const et_corpus_pair *pair, int set)
 {
     compare_sides(o, pair);
     for (int both = 0; both < 2; both++) {
-        known *grown = et_vector_grow(o->known[both], &o->room[both], (size_t)o->pairs + 1,
-                                      sizeof *grown, 1024);
-        if (!grown)
+        if (!ET_VECTOR_GROW(o->known[both], o->room[both], (size_t)o->pairs + 1))
             return false;
-        o->known[both] = grown;
-        grown[o->pairs] = (known){ hash_of(pair, both), set, false };
+        o->known[both][o->pairs] = (known){ hash_of(pair, both), set, false };
     }
     o->pairs++;
     for (int side = 0; side < 2 && o->of->all[0] && pair->index < PROFILED; side++) {

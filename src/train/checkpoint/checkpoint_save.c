@@ -149,9 +149,7 @@ typedef struct names {
 
 static void add_name(names *n, const char *name)
 {
-    char **items = et_vector_grow(n->items, &n->capacity, n->count + 1, sizeof *items, 8);
-    char *copy = items ? et_strdup(name) : NULL;
-    n->items = items ? items : n->items;
+    char *copy = ET_VECTOR_GROW(n->items, n->capacity, n->count + 1) ? et_strdup(name) : NULL;
     n->failed |= !copy;
     if (copy)
         n->items[n->count++] = copy;

@@ -132,10 +132,8 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     if ((status = check_new(state, name, find_part(state, name), error)))
         return status;
     size_t wanted = state->part_count + 1;
-    part *parts = et_vector_grow(state->parts, &state->part_capacity, wanted, sizeof *parts, 8);
-    if (!parts)
-        return et_alloc_failed(error, wanted * sizeof *parts, "a state tree");
-    state->parts = parts;
+    if (!ET_VECTOR_GROW(state->parts, state->part_capacity, wanted))
+        return et_alloc_failed(error, wanted * sizeof *state->parts, "a state tree");
     char *copy = et_strdup(name);
     if (!copy)
         return et_alloc_failed(error, strlen(name) + 1, "a state's name");
@@ -161,19 +159,13 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
     et_assert(data);
     size_t wanted = state->tensor_count + 1;
     int status = check_new(state, name, et_state_tensor_find(state, name), error);
-    et_state_tensor *tensors = status ? NULL
-                                      : et_vector_grow(state->tensors, &state->tensor_capacity,
-                                                       wanted, sizeof *tensors, 64);
-    if (!tensors) {
-        if (!status)
-            status = et_alloc_failed(error, wanted * sizeof *tensors, "a state tree");
+    if (!status && !ET_VECTOR_GROW(state->tensors, state->tensor_capacity, wanted))
+        status = et_alloc_failed(error, wanted * sizeof *state->tensors, "a state tree");
+    if (!status && !et_map_put(&state->by_name, name, (int64_t)state->tensor_count))
+        status = et_alloc_failed(error, 0, "a state's name");
+    if (status) {
         et_free(name);
         return status;
-    }
-    state->tensors = tensors;
-    if (!et_map_put(&state->by_name, name, (int64_t)state->tensor_count)) {
-        et_free(name);
-        return et_alloc_failed(error, 0, "a state's name");
     }
     state->tensors[state->tensor_count++] =
         (et_state_tensor){ .name = name, .data = data, .shape = shape };

@@ -92,13 +92,11 @@ int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, 
     if (!shard->options.kept || is_alone(shard))
         return ET_OK;
     size_t count = (size_t)batch->filled[0];
-    et_eval_shard_sample *grown =
-        et_vector_grow(shard->samples, &shard->capacity, shard->count + count, sizeof *grown, 1024);
-    if (!grown)
-        return et_alloc_failed(error, (shard->count + count) * sizeof *grown, "an evaluation");
-    shard->samples = grown;
+    if (!ET_VECTOR_GROW(shard->samples, shard->capacity, shard->count + count))
+        return et_alloc_failed(error, (shard->count + count) * sizeof *shard->samples,
+                               "an evaluation");
     for (size_t i = 0; i < count; i++)
-        grown[shard->count++] = (et_eval_shard_sample){ batch->sample[i], rank };
+        shard->samples[shard->count++] = (et_eval_shard_sample){ batch->sample[i], rank };
     return ET_OK;
 }
 

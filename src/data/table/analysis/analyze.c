@@ -173,21 +173,17 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
                            path_of(r), (long long)line, v->key, et_json_kind_name(v->kind), v->key,
                            v->kind == ET_VALUE_DICT && v->first ? v->first->key : "1");
         if (!et_map_get(&r->index, v->key, &at)) {
-            json_column *columns =
-                et_vector_grow(f->columns, &f->capacity, f->count + 1, sizeof *columns, 64);
             char *copy = et_arena_strdup(f->arena, v->key);
-            if (columns)
-                f->columns = columns;
             if (!*v->key)
                 status = et_fail(error, ET_EDATA, "%s:%lld: a key is empty: give the column a name",
                                  path_of(r), (long long)line);
             else if (f->count == ET_CSV_COLUMNS_MAX)
                 status = et_fail(error, ET_EDATA, "%s:%lld: more than %d columns", path_of(r),
                                  (long long)line, ET_CSV_COLUMNS_MAX);
-            else if (!columns || !copy || !et_map_put(&r->index, copy, (int64_t)f->count))
-                status = et_alloc_failed(error, sizeof *columns, "columns");
-            else
-                columns[f->count++] = (json_column){ .name = copy };
+            else if (!copy || !et_map_put(&r->index, copy, (int64_t)f->count) ||
+                     !ET_VECTOR_APPEND(f->columns, f->count, f->capacity,
+                                       (json_column){ .name = copy }))
+                status = et_alloc_failed(error, sizeof *f->columns, "columns");
         }
         if (!status) {
             json_column *to = &f->columns[at];

@@ -635,16 +635,9 @@ et_entry *et_entries_add(et_entries *entries, const char *text, size_t length)
     et_assert(length <= ET_ENTRY_MAX);
     if (!et_entries_fits(entries, length) && !drop_half(entries))
         return NULL;
-    et_entry *list =
-        et_vector_grow(entries->entry, &entries->capacity, entries->count + 1, sizeof *list, 32);
-    if (!list)
+    if (!ET_VECTOR_GROW(entries->entry, entries->capacity, entries->count + 1) ||
+        !ET_VECTOR_GROW(entries->texts, entries->room, entries->length + length + 1))
         return NULL;
-    entries->entry = list;
-    char *texts =
-        et_vector_grow(entries->texts, &entries->room, entries->length + length + 1, 1, 512);
-    if (!texts)
-        return NULL;
-    entries->texts = texts;
     if (entries->slots < 2 * (entries->count + 1) && !grow_slots(entries))
         return NULL;
     const text_key key = key_of(text, length);

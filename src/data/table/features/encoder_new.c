@@ -177,12 +177,9 @@ static int put_step(building *b, const et_feature_spec *spec, const et_transform
     with.field = f;
     with.metadata = et_metadata_find(b->metadata, f->name);
     with.name = f->length > 1 ? et_arena_printf(&self->arena, "%s[%d]", f->name, at) : f->name;
-    et_encoder_step *steps =
-        et_vector_grow(self->steps, &self->step_capacity, self->step_count + 1, sizeof *steps, 16);
-    if (!steps || !with.name)
+    if (!with.name || !ET_VECTOR_GROW(self->steps, self->step_capacity, self->step_count + 1))
         return no_memory(b);
-    self->steps = steps;
-    et_encoder_step *s = &steps[self->step_count++];
+    et_encoder_step *s = &self->steps[self->step_count++];
     *s = (et_encoder_step){ .fitted = { .row = row, .input = cells, .inputs = count },
                             .field = self->field_count };
     row->fit(&s->fitted, &with);

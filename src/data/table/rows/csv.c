@@ -100,10 +100,8 @@ static int check_unchanged(const et_csv *csv, et_error *error)
 
 static int grow_to(et_csv *csv, size_t capacity, et_error *error)
 {
-    char *buffer = et_vector_grow(csv->buffer, &csv->capacity, capacity, 1, CAPACITY_FIRST);
-    if (!buffer)
+    if (!ET_VECTOR_GROW(csv->buffer, csv->capacity, capacity))
         return et_alloc_failed(error, capacity, "rows");
-    csv->buffer = buffer;
     return ET_OK;
 }
 
@@ -140,7 +138,7 @@ static int refill(et_csv *csv, et_error *error)
     csv->begin = 0;
     int status = ET_OK;
     if (csv->end >= csv->capacity / 2)
-        status = grow_to(csv, csv->capacity + 1, error);
+        status = grow_to(csv, csv->capacity ? csv->capacity + 1 : CAPACITY_FIRST, error);
     if (status)
         return status;
     /* A byte stays free for the last line's end. */
@@ -157,15 +155,10 @@ static int refill(et_csv *csv, et_error *error)
     if (csv->drained && csv->bytes)
         status = check_unchanged(csv, error);
     else if (csv->keeps) {
-        char *kept = et_vector_grow(csv->kept, &csv->kept_capacity, csv->kept_length + got, 1,
-                                    CAPACITY_FIRST);
-        if (!kept)
-            status = et_alloc_failed(error, csv->kept_length + got, "rows");
-        else {
-            csv->kept = kept;
-            memcpy(kept + csv->kept_length, to, got);
-            csv->kept_length += got;
-        }
+        if (!ET_VECTOR_GROW(csv->kept, csv->kept_capacity, csv->kept_length + got))
+            return et_alloc_failed(error, csv->kept_length + got, "rows");
+        memcpy(csv->kept + csv->kept_length, to, got);
+        csv->kept_length += got;
     }
     if (status)
         return status;

@@ -171,15 +171,9 @@ void et_csv_scanner_take_missing(et_csv_scanner *scanner)
 static bool grow(et_csv_scanner *scanner)
 {
     size_t capacity = scanner->capacity, same = capacity;
-    void *cells =
-        et_vector_grow(scanner->cell, &capacity, scanner->capacity + 1, sizeof *scanner->cell, 64);
-    if (!cells)
+    if (!ET_VECTOR_GROW(scanner->cell, capacity, capacity + 1) ||
+        !ET_VECTOR_GROW(scanner->how, same, capacity))
         return false;
-    scanner->cell = cells;
-    void *how = et_vector_grow(scanner->how, &same, capacity, 1, capacity);
-    if (!how)
-        return false;
-    scanner->how = how;
     scanner->capacity = capacity;
     return true;
 }

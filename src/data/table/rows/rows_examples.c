@@ -211,10 +211,8 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
         return et_fail(error, ET_EDATA, "%s:%zu: a row of %zu bytes, more than %zu", instance_name,
                        self->at, instance->length, ET_CSV_ROW_MAX);
     size_t needed = instance->length + 1;
-    char *text = et_vector_grow(self->text, &self->capacity, needed, 1, 256);
-    if (!text)
+    if (!ET_VECTOR_GROW(self->text, self->capacity, needed))
         return et_alloc_failed(error, needed, "an instance");
-    self->text = text;
     *length = instance->length;
     if (*length)
         memcpy(self->text, instance->data, *length);

@@ -54,11 +54,8 @@ static int fill(json_rows *self, et_error *error)
         self->end -= self->begin;
         self->begin = 0;
     }
-    char *bytes =
-        et_vector_grow(self->bytes, &self->room, self->end + READ_BYTES, 1, 4 * READ_BYTES);
-    if (!bytes)
+    if (!ET_VECTOR_GROW(self->bytes, self->room, self->end + READ_BYTES))
         return et_alloc_failed(error, self->end + READ_BYTES, "a line");
-    self->bytes = bytes;
     size_t got = 0;
     int status = ET_OK;
     if (self->stream) {

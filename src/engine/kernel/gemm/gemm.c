@@ -372,15 +372,6 @@ static void *grow(void *memory, size_t size, et_error *error)
     return grown;
 }
 
-/* The array with room for one more; NULL if there is no memory, and the old one stays. */
-static void *reserve(void *array, size_t *room, size_t count, size_t element, et_error *error)
-{
-    void *grown = et_vector_grow(array, room, count + 1, element, 16);
-    if (!grown)
-        et_alloc_failed(error, (count + 1) * element, "a cache of matrix products");
-    return grown;
-}
-
 /* One part of every desk, of `has` bytes so far. Desks that have grown when memory ends are larger
  * than they need be, which harms nothing. `part` is the offset of the pointer in a desk. *has grows
  * last: it holds for every desk. */
@@ -409,11 +400,9 @@ static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
             *out = cache->blocks[i];
             return ET_OK;
         }
-    et_gemm_block **blocks =
-        reserve(cache->blocks, &cache->block_room, cache->block_count, sizeof *blocks, error);
-    if (!blocks)
-        return ET_ENOMEM;
-    cache->blocks = blocks;
+    if (!ET_VECTOR_GROW(cache->blocks, cache->block_room, cache->block_count + 1))
+        return et_alloc_failed(error, (cache->block_count + 1) * sizeof *cache->blocks,
+                               "a cache of matrix products");
     et_gemm_block *block;
     int status = et_gemm_block_new(&block, cache->engine, shape, error);
     if (!status)
@@ -685,12 +674,10 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
             *out = cache->gemms[i];
             return ET_OK;
         }
-    et_gemm **gemms =
-        reserve(cache->gemms, &cache->gemm_room, cache->gemm_count, sizeof *gemms, error);
-    if (!gemms)
-        return ET_ENOMEM;
     /* The array grows first, so that a new product always has a place. */
-    cache->gemms = gemms;
+    if (!ET_VECTOR_GROW(cache->gemms, cache->gemm_room, cache->gemm_count + 1))
+        return et_alloc_failed(error, (cache->gemm_count + 1) * sizeof *cache->gemms,
+                               "a cache of matrix products");
     et_gemm *gemm = et_alloc_zero(1, sizeof *gemm);
     if (!gemm)
         return et_alloc_failed(error, sizeof *gemm, "a matrix product");

@@ -89,13 +89,10 @@ int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, e
         if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
             (flags->alias && find(parser, flags->alias, strlen(flags->alias))))
             return et_fail(error, ET_EUSAGE, "two flags are called --%s; rename one", name);
-        et_option *all =
-            et_vector_grow(parser->flags, &parser->capacity, parser->count + 2, sizeof *all, 32);
-        if (!all)
-            return et_alloc_failed(error, (parser->count + 1) * sizeof *all, "a parser");
-        parser->flags = all;
-        all[parser->count++] = *flags;
-        all[parser->count] = (et_option)ET_OPTION_END;
+        if (!ET_VECTOR_GROW(parser->flags, parser->capacity, parser->count + 2))
+            return et_alloc_failed(error, (parser->count + 1) * sizeof *parser->flags, "a parser");
+        parser->flags[parser->count++] = *flags;
+        parser->flags[parser->count] = (et_option)ET_OPTION_END;
     }
     return ET_OK;
 }

@@ -204,10 +204,9 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
     if (length > ET_CSV_ROW_MAX)
         return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
     /* A copy that the scanner may write into, ended by a line end. */
-    char *line = et_vector_grow(c->line, &c->room, length + 1, 1, 256);
-    if (!line)
+    if (!ET_VECTOR_GROW(c->line, c->room, length + 1))
         return et_alloc_failed(error, length + 1, "a row");
-    c->line = line;
+    char *line = c->line;
     memcpy(line, text, length);
     line[length] = '\n';
     et_csv_found found =

@@ -424,14 +424,11 @@ static int keep(key_reading *r, const et_row *row)
     int status = r->times ? read_time(r, &number, row) : ET_OK;
     if (status)
         return status;
-    void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
-                                                    (size_t)keys->count + 1, sizeof number, 1024)
-                           : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
-                                            sizeof(uint64_t), 1024);
-    if (!grown)
+    const size_t wanted = (size_t)keys->count + 1;
+    if (!(r->times ? ET_VECTOR_GROW(keys->time, r->capacity, wanted)
+                   : ET_VECTOR_GROW(keys->group, r->capacity, wanted)))
         return et_alloc_failed(r->error, r->capacity * sizeof number, "keys of rows");
     if (r->times) {
-        keys->time = grown;
         keys->time[keys->count++] = number;
         return ET_OK;
     }
@@ -440,7 +437,6 @@ static int keep(key_reading *r, const et_row *row)
     const bool numeric =
         et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE &&
         et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length));
-    keys->group = grown;
     keys->group[keys->count++] =
         numeric ? et_checksum(&number, sizeof number) : et_checksum(cell->text, cell->length);
     return ET_OK;

@@ -114,11 +114,9 @@ static size_t word_length(const char *text, size_t length)
 
 static int add_word(cutting *c, const char *text, size_t length, et_error *error)
 {
-    word *words = et_vector_grow(c->words, &c->room, c->count + 1, sizeof *words, 64);
-    if (!words)
-        return et_alloc_failed(error, (c->count + 1) * sizeof *words, "words");
-    c->words = words;
-    word *added = &words[c->count];
+    if (!ET_VECTOR_GROW(c->words, c->room, c->count + 1))
+        return et_alloc_failed(error, (c->count + 1) * sizeof *c->words, "words");
+    word *added = &c->words[c->count];
     added->text = copy(&c->arena, text, length);
     if (!added->text)
         return et_alloc_failed(error, length, "a word");
@@ -193,11 +191,9 @@ static int take_words(et_glossary *g, entry *e, const cutting *c, et_error *erro
 static int add_entry(et_glossary *g, const et_term *term, et_error *error)
 {
     cutting c = { .arena = ET_ARENA_INIT };
-    entry *entries = et_vector_grow(g->entries, &g->room, g->count + 1, sizeof *entries, 64);
-    if (!entries)
-        return et_alloc_failed(error, (g->count + 1) * sizeof *entries, "terms");
-    g->entries = entries;
-    entry *e = &entries[g->count++];
+    if (!ET_VECTOR_GROW(g->entries, g->room, g->count + 1))
+        return et_alloc_failed(error, (g->count + 1) * sizeof *g->entries, "terms");
+    entry *e = &g->entries[g->count++];
     *e = (entry){ .term = *term };
     int status = cut(&c, term->source, strlen(term->source), error);
     if (!status && !c.count)

@@ -75,14 +75,10 @@ static int count_tokens(cutter *c, const char *text, size_t length, bool first, 
 
 static int add(cutter *c, const char *piece, size_t line, bool blank, et_error *error)
 {
-    const char **pieces = et_vector_grow(c->pieces, &c->room[0], c->count + 1, sizeof *pieces, 64);
-    c->pieces = pieces ? pieces : c->pieces;
-    size_t *lines = et_vector_grow(c->line, &c->room[1], c->count + 1, sizeof *lines, 64);
-    c->line = lines ? lines : c->line;
-    bool *blanks = et_vector_grow(c->blank, &c->room[2], c->count + 1, sizeof *blanks, 64);
-    c->blank = blanks ? blanks : c->blank;
-    if (!pieces || !lines || !blanks || !piece)
-        return et_alloc_failed(error, c->count * sizeof *pieces, "lines");
+    if (!piece || !ET_VECTOR_GROW(c->pieces, c->room[0], c->count + 1) ||
+        !ET_VECTOR_GROW(c->line, c->room[1], c->count + 1) ||
+        !ET_VECTOR_GROW(c->blank, c->room[2], c->count + 1))
+        return et_alloc_failed(error, c->count * sizeof *c->pieces, "lines");
     c->pieces[c->count] = piece;
     c->line[c->count] = line;
     c->blank[c->count++] = blank;

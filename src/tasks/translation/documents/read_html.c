@@ -349,16 +349,10 @@ static void add_piece(reader *r, GumboStringPiece bytes, int kind, const GumboEl
     const char *from = r->d->text + r->from;
     if (!bytes.data || !bytes.length || bytes.data < from || bytes.data >= r->d->text + r->to)
         return;
-    piece *pieces = et_vector_grow(r->pieces, &r->capacity, r->count + 1, sizeof *pieces, 256);
-    if (!pieces) {
-        r->d->failed = true;
-        return;
-    }
     const size_t start = (size_t)(bytes.data - r->d->text);
-    r->pieces = pieces;
-    r->pieces[r->count++] =
-        (piece){ start, bytes.length < r->to - start ? start + bytes.length : r->to, kind,
-                 element };
+    const size_t end = bytes.length < r->to - start ? start + bytes.length : r->to;
+    if (!ET_VECTOR_APPEND(r->pieces, r->count, r->capacity, (piece){ start, end, kind, element }))
+        r->d->failed = true;
 }
 
 static const GumboVector *children_of(const GumboNode *n)

@@ -417,12 +417,8 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *payload)
 
 static int add_event(reader *r, event e)
 {
-    event *events =
-        et_vector_grow(r->events, &r->event_capacity, r->event_count + 1, sizeof *events, 16);
-    if (!events)
+    if (!ET_VECTOR_APPEND(r->events, r->event_count, r->event_capacity, e))
         return NO_MEMORY;
-    r->events = events;
-    r->events[r->event_count++] = e;
     return count_call(r);
 }
 
@@ -433,12 +429,8 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *payload)
     if (r->finds_code)
         return count_call(r);
     if (type == MD_SPAN_A || type == MD_SPAN_IMG) {
-        link *links =
-            et_vector_grow(r->links, &r->link_capacity, r->link_count + 1, sizeof *links, 16);
-        if (!links)
+        if (!ET_VECTOR_APPEND(r->links, r->link_count, r->link_capacity, (link){ .known = false }))
             return NO_MEMORY;
-        r->links = links;
-        r->links[r->link_count++] = (link){ .known = false };
     }
     return add_event(r, (event){ .kind = ENTER, .type = (int)type, .at = r->seen });
 }

@@ -347,16 +347,10 @@ static int take_string(reader *r, const value *v, et_error *error)
     const char *header = gettext.po_file_domain_header(r->file, NULL);
     const bool fills = *id && v->empty;
     et_document *d = r->d;
-    size_t filled = fills ? r->id_line : 0;
-    size_t *all =
-        et_vector_grow(d->filled, &d->filled_capacity, d->filled_count + 1, sizeof *all, 64);
-    d->failed |= !all;
-    if (all) {
-        d->filled = all;
-        d->filled[d->filled_count++] = filled;
-    }
-    if (!all)
+    if (!ET_VECTOR_APPEND(d->filled, d->filled_count, d->filled_capacity, fills ? r->id_line : 0)) {
+        d->failed = true;
         return ET_OK; /* the document fails at its end */
+    }
     if (!*id && header && r->d->filled_count == 1)
         return take_header(r, v, header, error);
     if (fills) {

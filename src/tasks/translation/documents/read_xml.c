@@ -156,13 +156,8 @@ static void stop(reader *r, int status)
 
 static void add_token(reader *r, token_kind kind, size_t start, size_t end)
 {
-    token *tokens = et_vector_grow(r->tokens, &r->capacity, r->count + 1, sizeof *tokens, 64);
-    if (!tokens) {
+    if (!ET_VECTOR_APPEND(r->tokens, r->count, r->capacity, (token){ kind, start, end, r->open }))
         stop(r, ET_ENOMEM);
-        return;
-    }
-    r->tokens = tokens;
-    r->tokens[r->count++] = (token){ kind, start, end, r->open };
 }
 
 static size_t position(const reader *r)
@@ -198,13 +193,10 @@ static void read_attributes(const reader *r, element *e, const char *name, const
 static void XMLCALL on_start(void *self, const char *name, const char **attributes)
 {
     reader *r = self;
-    element *elements = et_vector_grow(r->elements, &r->element_capacity, r->element_count + 1,
-                                       sizeof *elements, 64);
-    if (!elements) {
+    if (!ET_VECTOR_GROW(r->elements, r->element_capacity, r->element_count + 1)) {
         stop(r, ET_ENOMEM);
         return;
     }
-    r->elements = elements;
     const size_t number = r->element_count++;
     element *e = &r->elements[number];
     *e = (element){ .parent = r->depth ? r->open : number };

@@ -185,13 +185,8 @@ typedef struct whole {
 static void add_item(et_document *d, et_item item)
 {
     et_items *list = d->in_tag ? &d->tag_items : &d->items;
-    et_item *items = et_vector_grow(list->at, &list->capacity, list->count + 1, sizeof *items, 64);
-    if (!items) {
+    if (!ET_VECTOR_APPEND(list->at, list->count, list->capacity, item))
         d->failed = true;
-        return;
-    }
-    list->at = items;
-    list->at[list->count++] = item;
 }
 
 /* Makes an item of the bytes of kept from `from` on. */
@@ -263,12 +258,10 @@ static void exchange_runs(et_document *d)
 void et_document_begin_tag(et_document *d)
 {
     et_assert(!d->in_tag);
-    et_tag *tags = et_vector_grow(d->tags, &d->tag_capacity, d->tag_count + 1, sizeof *tags, 16);
-    d->failed |= !tags;
-    if (tags) {
-        d->tags = tags;
+    if (ET_VECTOR_GROW(d->tags, d->tag_capacity, d->tag_count + 1))
         d->tags[d->tag_count] = (et_tag){ d->tag_items.count, 0 };
-    }
+    else
+        d->failed = true;
     exchange_runs(d);
     d->in_tag = true;
 }
@@ -532,13 +525,10 @@ static char *copy_range(et_document *d, const whole *w, size_t from, size_t to)
 static void add_segment(et_document *d, const whole *w, const size_t sentence[2], size_t from,
                         size_t to)
 {
-    et_segment *segments =
-        et_vector_grow(d->segments, &d->capacity, d->count + 1, sizeof *segments, 64);
-    if (!segments) {
+    if (!ET_VECTOR_GROW(d->segments, d->capacity, d->count + 1)) {
         d->failed = true;
         return;
     }
-    d->segments = segments;
     et_segment *s = &d->segments[d->count++];
     *s = (et_segment){ .line = d->run.line, .escape = d->escape, .accelerator = d->accelerator };
     d->accelerator.mark = 0;

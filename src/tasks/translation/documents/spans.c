@@ -21,13 +21,7 @@
 bool et_spans_add(et_spans *spans, et_span span)
 {
     et_assert(spans);
-    et_span *items =
-        et_vector_grow(spans->items, &spans->capacity, spans->count + 1, sizeof *items, 4);
-    if (!items)
-        return false;
-    spans->items = items;
-    spans->items[spans->count++] = span;
-    return true;
+    return ET_VECTOR_APPEND(spans->items, spans->count, spans->capacity, span);
 }
 
 void et_spans_release(et_spans *spans)

@@ -205,18 +205,14 @@ static int32_t look(const calibration *c, int32_t row, int32_t first, int32_t co
 static int align(calibration *c, et_error *error)
 {
     const batch *source = &c->sides[0], *target = &c->sides[1];
-    uint64_t *found =
-        et_vector_grow(c->found, &c->found_capacity, c->found_count + (size_t)tokens_of(c, 1),
-                       sizeof *found, TOKENS);
-    if (!found)
-        return et_alloc_failed(error, c->found_count * sizeof *found, "aligned tokens");
-    c->found = found;
+    if (!ET_VECTOR_GROW(c->found, c->found_capacity, c->found_count + (size_t)tokens_of(c, 1)))
+        return et_alloc_failed(error, c->found_count * sizeof *c->found, "aligned tokens");
     for (int i = 0; i < c->segments; i++)
         for (int32_t row = target->offsets[i]; row + 1 < target->offsets[i + 1]; row++) {
             const int32_t from =
                 look(c, row, source->offsets[i], source->offsets[i + 1] - source->offsets[i]);
             if (from >= 0)
-                found[c->found_count++] = (uint64_t)from << 32 | (uint64_t)target->ids[row + 1];
+                c->found[c->found_count++] = (uint64_t)from << 32 | (uint64_t)target->ids[row + 1];
         }
     return ET_OK;
 }
@@ -404,12 +400,7 @@ static bool add_token(lists *l, uint32_t token, int64_t tokens)
 {
     if (token >= (uint64_t)tokens)
         return true;
-    uint32_t *list = et_vector_grow(l->list, &l->capacity, l->count + 1, sizeof *list, 1024);
-    if (!list)
-        return false;
-    l->list = list;
-    list[l->count++] = token;
-    return true;
+    return ET_VECTOR_APPEND(l->list, l->count, l->capacity, token);
 }
 
 /* counts: [count] of one source token. */

@@ -231,10 +231,9 @@ static int read_packed(et_import *from, const char *path, size_t most, char **by
         (status = et_packed_reader_open(&reader, fd, path, NULL, error)))
         return status;
     while (!status && got) {
-        char *larger = et_vector_grow(*bytes, &room, *length + PACKED_PART + 1, 1, PACKED_PART);
-        *bytes = larger ? larger : *bytes;
-        status = larger ? et_packed_read(reader, *bytes + *length, PACKED_PART, &got, &why)
-                        : et_alloc_failed(&why, *length, "a packed file");
+        status = ET_VECTOR_GROW(*bytes, room, *length + PACKED_PART + 1)
+                     ? et_packed_read(reader, *bytes + *length, PACKED_PART, &got, &why)
+                     : et_alloc_failed(&why, *length, "a packed file");
         *length += status ? 0 : got;
         if (!status && *length > most)
             status = et_fail(&why, ET_EFORMAT, "more than %zu bytes", most);

@@ -262,17 +262,10 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
 {
     const size_t count = (size_t)et_shape_count(t->shape);
     int status = check_tensor(file, t, error);
-    if (!status) {
-        float *room = et_vector_grow(file->room, &file->room_elements, count + 1, sizeof *room, 1);
-        file->room = room ? room : file->room;
-        void *bytes = file->bytes;
-        if (!file->safetensors)
-            bytes = et_vector_grow(bytes, &file->bytes_elements, count + 1, sizeof(float), 1);
-        file->bytes = bytes ? bytes : file->bytes;
-        status = room && (bytes || file->safetensors)
-                     ? ET_OK
-                     : et_alloc_failed(error, count * sizeof *room, "a tensor");
-    }
+    if (!status && (!ET_VECTOR_GROW(file->room, file->room_elements, count + 1) ||
+                    (!file->safetensors && !et_vector_grow(&file->bytes, &file->bytes_elements,
+                                                           count + 1, sizeof(float)))))
+        status = et_alloc_failed(error, count * sizeof *file->room, "a tensor");
     if (status)
         return status;
     const void *bytes = file->bytes;
@@ -375,14 +368,9 @@ static void add(unused *list, const char *name)
     et_shape shape;
     if (!weights_file_find(list->file, name, &shape) || list->failed)
         return;
-    et_safetensors_item *items =
-        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *items, 8);
-    list->failed = !items;
-    if (!items)
-        return;
-    list->items = items;
-    items[list->count++] =
-        (et_safetensors_item){ .name = name, .tensor = { .dtype = ET_F32, .shape = shape } };
+    const et_safetensors_item item = { .name = name,
+                                       .tensor = { .dtype = ET_F32, .shape = shape } };
+    list->failed = !ET_VECTOR_APPEND(list->items, list->count, list->capacity, item);
 }
 
 static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void *payload,

@@ -197,12 +197,9 @@ static int by_folder(const void *a, const void *b)
 
 static int add(all *members, const char *run, const char *name, et_error *error)
 {
-    one *grown =
-        et_vector_grow(members->items, &members->capacity, members->count + 1, sizeof *grown, 8);
+    const bool grown = ET_VECTOR_GROW(members->items, members->capacity, members->count + 1);
     const char *folder = et_arena_strdup(&members->arena, et_path_of(run, name).text);
     const et_artifact_member *member = NULL;
-    if (grown)
-        members->items = grown;
     int status = grown && folder ? read_member(&member, folder, &members->arena, error)
                                  : et_alloc_failed(error, strlen(name), "a path");
     if (member)

@@ -67,11 +67,8 @@ ET_SORT_NUMBERS(compare_ids, int64_t)
 
 static int note_id(id_list *all, int64_t id, et_error *error)
 {
-    int64_t *grown = et_vector_grow(all->ids, &all->capacity, all->count + 1, sizeof *all->ids, 16);
-    if (!grown)
+    if (!ET_VECTOR_APPEND(all->ids, all->count, all->capacity, id))
         return et_alloc_failed(error, 0, "a list of exports");
-    all->ids = grown;
-    grown[all->count++] = id;
     return ET_OK;
 }
 
