@@ -54,14 +54,7 @@
     X(MHD_, stop_daemon)                                                                           \
     X(MHD_, suspend_connection)
 
-static struct {
-    CALLS(ET_LIBRARY_CALL)
-} mhd;
-
-static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
-
-static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
-                                    sizeof mhd / sizeof(void *) };
+ET_LIBRARY(mhd, CALLS, ET_HTTP_FILE, "libmicrohttpd");
 
 /* Bytes. The library has POOL bytes for a connection, and refuses requests that exceed them itself.
  */

@@ -13,7 +13,6 @@
 /* Bytes of a language's code and the keyword after it. */
 #define LOCALE_MAX 64
 
-/* An argument that is a macro, as ubrk_open is, is replaced by its value in both. */
 #define CALLS(X)                                                                                   \
     X(, ubrk_close)                                                                                \
     X(, ubrk_first)                                                                                \
@@ -22,17 +21,8 @@
     X(, ubrk_setUText)                                                                             \
     X(, utext_close)                                                                               \
     X(, utext_openUTF8)
-#define CALL(prefix, name) __typeof__(name) *(name);
-#define TEXT(name)         #name,
-#define NAME(prefix, name) TEXT(name)
 
-static struct {
-    CALLS(CALL)
-} icu;
-
-static const char *const names[] = { CALLS(NAME) };
-
-static const et_library library = { ET_ICU_FILE, "ICU", names, sizeof icu / sizeof(void *) };
+ET_LIBRARY(icu, CALLS, ET_ICU_FILE, "ICU");
 
 struct et_sentences {
     UBreakIterator *breaks;

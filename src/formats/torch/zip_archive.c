@@ -33,13 +33,7 @@
     X(zip_, source_free)                                                                           \
     X(zip_, stat_index)
 
-static struct {
-    CALLS(ET_LIBRARY_CALL)
-} libzip;
-
-static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
-
-static const et_library library = { ET_ZIP_FILE, "libzip", names, sizeof libzip / sizeof(void *) };
+ET_LIBRARY(libzip, CALLS, ET_ZIP_FILE, "libzip");
 
 struct et_zip {
     zip_t *archive;

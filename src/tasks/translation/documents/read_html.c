@@ -115,13 +115,7 @@ static bool attribute_is_read(const et_attribute *a, const char *element, size_t
 /* gumbo_parse_with_options is gumbo.parse_with_options. */
 #define CALLS(X) X(gumbo_, parse_with_options)
 
-static struct {
-    CALLS(ET_LIBRARY_CALL)
-} gumbo;
-
-static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
-
-static const et_library library = { ET_GUMBO_FILE, "Gumbo", names, sizeof gumbo / sizeof(void *) };
+ET_LIBRARY(gumbo, CALLS, ET_GUMBO_FILE, "Gumbo");
 
 /* Gumbo walks over the open elements for each tag, so its time grows with their number. Browsers
  * have the same limit. */

@@ -25,13 +25,7 @@
 /* md_parse is md4c.parse. */
 #define CALLS(X) X(md_, parse)
 
-static struct {
-    CALLS(ET_LIBRARY_CALL)
-} md4c;
-
-static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
-
-static const et_library library = { ET_MD4C_FILE, "MD4C", names, sizeof md4c / sizeof(void *) };
+ET_LIBRARY(md4c, CALLS, ET_MD4C_FILE, "MD4C");
 
 #define FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS)
 

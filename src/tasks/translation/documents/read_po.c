@@ -30,7 +30,6 @@
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
 
-/* Names that are macros, such as po_file_read, are replaced by their values. */
 #define CALLS(X)                                                                                   \
     X(, po_file_domain_header)                                                                     \
     X(, po_file_free)                                                                              \
@@ -43,18 +42,8 @@
     X(, po_message_msgid)                                                                          \
     X(, po_message_msgid_plural)                                                                   \
     X(, po_next_message)
-#define CALL(prefix, name) __typeof__(name) *(name);
-#define TEXT(name)         #name,
-#define NAME(prefix, name) TEXT(name)
 
-static struct {
-    CALLS(CALL)
-} gettext;
-
-static const char *const names[] = { CALLS(NAME) };
-
-static const et_library library = { ET_GETTEXTPO_FILE, "libgettextpo", names,
-                                    sizeof gettext / sizeof(void *) };
+ET_LIBRARY(gettext, CALLS, ET_GETTEXTPO_FILE, "libgettextpo");
 
 /* ---- the library ---- */
 

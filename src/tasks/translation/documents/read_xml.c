@@ -41,13 +41,7 @@
     X(XML_, SetXmlDeclHandler)                                                                     \
     X(XML_, StopParser)
 
-static struct {
-    CALLS(ET_LIBRARY_CALL)
-} expat;
-
-static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
-
-static const et_library library = { ET_EXPAT_FILE, "expat", names, sizeof expat / sizeof(void *) };
+ET_LIBRARY(expat, CALLS, ET_EXPAT_FILE, "expat");
 
 /* Bytes that expat gets at a time: its lengths are int. */
 #define CHUNK ((size_t)1 << 24)
