@@ -449,18 +449,23 @@ static void print_escaped(et_strbuf *out, const char *text, size_t length)
     }
 }
 
-void et_json_print_string(et_strbuf *out, const char *text)
+void et_json_print_mended(et_strbuf *out, const char *text, et_json_print_fn *print_valid)
 {
     size_t length = strlen(text), bad;
-    et_strbuf_append_char(out, '"');
     /* The valid bytes before the bad byte, a replacement for it, then the rest. */
     while (!et_utf8_valid(text, length, &bad)) {
-        print_escaped(out, text, bad);
+        print_valid(out, text, bad);
         et_strbuf_append(out, "\xef\xbf\xbd");
         text += bad + 1;
         length -= bad + 1;
     }
-    print_escaped(out, text, length);
+    print_valid(out, text, length);
+}
+
+void et_json_print_string(et_strbuf *out, const char *text)
+{
+    et_strbuf_append_char(out, '"');
+    et_json_print_mended(out, text, print_escaped);
     et_strbuf_append_char(out, '"');
 }
 

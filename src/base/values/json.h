@@ -65,4 +65,8 @@ int et_json_write(const char *path, const et_value *value, int indent, const cha
  * U+FFFD, so that readers accept the result. */
 void et_json_print_string(et_strbuf *out, const char *text);
 
+/* The same without quotes; print_valid appends the parts that are UTF-8. */
+typedef void et_json_print_fn(et_strbuf *out, const char *text, size_t length);
+void et_json_print_mended(et_strbuf *out, const char *text, et_json_print_fn *print_valid);
+
 #endif

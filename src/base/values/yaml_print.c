@@ -62,19 +62,6 @@ static bool is_plain(const char *text)
            value.kind == ET_VALUE_STRING;
 }
 
-/* The code point of valid UTF-8 at text, and its length in bytes. The first byte gives the length:
- * 0xxxxxxx 1, 110xxxxx 2, 1110xxxx 3, 11110xxx 4; the x bits of all bytes together are the code. */
-static uint32_t decode(const unsigned char *text, size_t *size)
-{
-    *size = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if (*size == 1)
-        return text[0];
-    uint32_t code = text[0] & (0xffu >> (*size + 1));
-    for (size_t i = 1; i < *size; i++)
-        code = code << 6 | (text[i] & 0x3fu);
-    return code;
-}
-
 /* YAML's printable characters (1.2.2, section 5.1) that are no line break for any reader. */
 static bool is_printable(uint32_t code)
 {
@@ -87,7 +74,8 @@ static bool is_printable(uint32_t code)
 static void print_valid(et_strbuf *out, const char *text, size_t length)
 {
     for (size_t i = 0, size; i < length; i += size) {
-        const uint32_t code = decode((const unsigned char *)text + i, &size);
+        uint32_t code;
+        size = et_utf8_decode(text + i, length - i, &code);
         if (code == '"' || code == '\\')
             et_strbuf_printf(out, "\\%c", (char)code);
         else if (is_printable(code))
@@ -111,16 +99,8 @@ static void print_string(et_strbuf *out, const char *text)
         et_strbuf_append(out, text);
         return;
     }
-    size_t length = strlen(text), bad;
     et_strbuf_append_char(out, '"');
-    /* The valid bytes before the bad byte, a replacement for it, then the rest. */
-    while (!et_utf8_valid(text, length, &bad)) {
-        print_valid(out, text, bad);
-        et_strbuf_append(out, "\xef\xbf\xbd");
-        text += bad + 1;
-        length -= bad + 1;
-    }
-    print_valid(out, text, length);
+    et_json_print_mended(out, text, print_valid);
     et_strbuf_append_char(out, '"');
 }
 
