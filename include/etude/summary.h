@@ -36,7 +36,7 @@ typedef struct et_sink et_sink;
 typedef struct et_sink_class {
     const char *name; /* "jsonl"; also its key in the positions */
     int (*write)(et_sink *self, int64_t step, const et_value *values, et_error *error);
-    int (*flush)(et_sink *self, et_error *error);
+    int (*flush)(et_sink *self, et_error *error);          /* optional: nothing waits */
     void (*positions)(const et_sink *self, et_value *out); /* optional: no positions */
     int (*close)(et_sink *self, et_error *error);          /* always frees self */
 } et_sink_class;

@@ -36,8 +36,7 @@ int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error 
 /* The positions in a checkpoint are only valid after this call. */
 int et_sink_flush(et_sink *sink, et_error *error)
 {
-    et_assert(sink && sink->class->flush);
-    return sink->class->flush(sink, error);
+    return sink->class->flush ? sink->class->flush(sink, error) : ET_OK;
 }
 
 /* Kinds that keep nothing, as the console, have no such method. */
@@ -65,23 +64,13 @@ typedef struct multi {
 } multi;
 
 /* Every sink gets its turn; the first failure is reported. */
-static int keep_first(int status, int other, const et_error *other_error, et_error *error)
-{
-    if (status || !other)
-        return status;
-    if (error != NULL)
-        *error = *other_error;
-    return other;
-}
-
-/* Each call has its own error, so that a later failure does not replace the first. */
 static int multi_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     multi *many = (multi *)self;
     int status = ET_OK;
     for (size_t i = 0; i < many->count; i++) {
-        et_error own = ET_ERROR_INIT;
-        status = keep_first(status, et_sink_write(many->sinks[i], step, values, &own), &own, error);
+        const int other = et_sink_write(many->sinks[i], step, values, status ? NULL : error);
+        status = status ? status : other;
     }
     return status;
 }
@@ -91,8 +80,8 @@ static int multi_flush(et_sink *self, et_error *error)
     multi *many = (multi *)self;
     int status = ET_OK;
     for (size_t i = 0; i < many->count; i++) {
-        et_error own = ET_ERROR_INIT;
-        status = keep_first(status, et_sink_flush(many->sinks[i], &own), &own, error);
+        const int other = et_sink_flush(many->sinks[i], status ? NULL : error);
+        status = status ? status : other;
     }
     return status;
 }
@@ -119,10 +108,10 @@ static int close_all(et_sink *const *sinks, size_t count, et_error *error)
 {
     int status = ET_OK;
     for (size_t i = 0; i < count; i++) {
-        et_error own = ET_ERROR_INIT;
         if (is_again(sinks, i))
             continue;
-        status = keep_first(status, et_sink_close(sinks[i], &own), &own, error);
+        const int other = et_sink_close(sinks[i], status ? NULL : error);
+        status = status ? status : other;
     }
     return status;
 }
@@ -152,9 +141,9 @@ int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *a
     int status = ET_OK;
     multi *many = sink->class == &multi_class ? (multi *)sink : NULL;
     for (size_t i = 0; many && i < many->count; i++) {
-        et_error own = ET_ERROR_INIT;
-        status = keep_first(status, et_sink_write_message(many->sinks[i], message, any, &own), &own,
-                            error);
+        const int other =
+            et_sink_write_message(many->sinks[i], message, any, status ? NULL : error);
+        status = status ? status : other;
     }
     return status;
 }
@@ -288,12 +277,6 @@ static int console_write(et_sink *self, int64_t step, const et_value *values, et
     return ET_OK;
 }
 
-static int console_flush(et_sink *self, et_error *error)
-{
-    (void)self, (void)error; /* every line is written at once */
-    return ET_OK;
-}
-
 /* The progress is the caller's and stays. */
 static int console_close(et_sink *self, et_error *error)
 {
@@ -307,7 +290,6 @@ static int console_close(et_sink *self, et_error *error)
 static const et_sink_class console_class = {
     .name = "console",
     .write = console_write,
-    .flush = console_flush,
     .close = console_close,
 };
 

@@ -71,12 +71,6 @@ static int keep_logs(et_sink *self, int64_t step, const et_value *values, et_err
                : et_alloc_failed(error, 0, "the values of an epoch");
 }
 
-static int flush(et_sink *self, et_error *error)
-{
-    (void)self, (void)error;
-    return ET_OK;
-}
-
 static int close_sink(et_sink *self, et_error *error)
 {
     (void)self, (void)error; /* the sink is a member of fit_monitor */
@@ -221,9 +215,7 @@ static void hear(void *self, const char *text)
 
 static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
 {
-    static const et_sink_class sink = {
-        .name = "fit", .write = keep_logs, .flush = flush, .close = close_sink
-    };
+    static const et_sink_class sink = { .name = "fit", .write = keep_logs, .close = close_sink };
     static const et_action_class action = { .name = "epoch", .due = due, .act = end_epoch };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_assert(fit);

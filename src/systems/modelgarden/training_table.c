@@ -221,12 +221,6 @@ static int table_write(et_sink *self, int64_t step, const et_value *values, et_e
     return ET_OK;
 }
 
-static int table_flush(et_sink *self, et_error *error)
-{
-    (void)self, (void)error; /* every row is written at once */
-    return ET_OK;
-}
-
 static int table_close(et_sink *self, et_error *error)
 {
     table *t = (table *)self;
@@ -239,7 +233,6 @@ static int table_close(et_sink *self, et_error *error)
 static const et_sink_class table_class = {
     .name = "table",
     .write = table_write,
-    .flush = table_flush,
     .close = table_close,
 };
 
