@@ -16,7 +16,8 @@
 #define ET_SORT_BY(name, type, first, then)                                                        \
     static int name(const void *left, const void *right)                                           \
     {                                                                                              \
-        const type *a = left, *b = right;                                                          \
+        const type *a = left;                                                                      \
+        const type *b = right;                                                                     \
         const int order = first;                                                                   \
         return order ? order : (then);                                                             \
     }

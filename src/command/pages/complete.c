@@ -17,6 +17,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/map.h"
+#include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/named_run.h"
@@ -219,10 +220,7 @@ static bool has_directory(const char *path)
     return found;
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
+ET_SORT_BY(compare_names, char *const, strcmp(*a, *b), 0)
 
 /* Names in a directory that begin with the first bytes of one, by name, in arena. Hidden ones only
  * if the point was typed. */

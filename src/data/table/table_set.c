@@ -83,10 +83,7 @@ static int describe_numbers(et_column_metadata *m, const et_frame *frame, int co
 
 /* ---- texts ---- */
 
-static int by_bytes(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
+ET_SORT_BY(by_bytes, char *const, strcmp(*a, *b), 0)
 
 static int describe_texts(et_column_metadata *m, const et_frame *frame, int column, et_arena *arena,
                           et_error *error)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/vector.h"
 
 /* The files so far; the array is the arena's only when all are found. */
@@ -44,10 +45,7 @@ static void add(list *self, const char *path)
         no_memory(self);
 }
 
-static int by_bytes(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
+ET_SORT_BY(by_bytes, char *const, strcmp(*a, *b), 0)
 
 static void add_matches(list *self, const char *pattern)
 {
