@@ -174,6 +174,12 @@ bool et_utf8_valid(const char *text, size_t length, size_t *offset)
     return true;
 }
 
+void et_strbuf_append_code(et_strbuf *out, uint32_t code)
+{
+    char bytes[4];
+    et_strbuf_append_bytes(out, bytes, et_utf8_encode(bytes, code));
+}
+
 size_t et_utf8_encode(char bytes[4], uint32_t code)
 {
     et_assert(code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF));

@@ -11,6 +11,8 @@
 
 #include <etude/error.h>
 
+#include "base/text/strbuf.h"
+
 /* Code points of a line. */
 typedef struct et_codes {
     uint32_t *items;
@@ -60,6 +62,7 @@ size_t et_utf8_decode(const char *text, size_t length, uint32_t *code);
 
 /* Writes code (a valid one) as 1 to 4 bytes; returns how many. */
 size_t et_utf8_encode(char bytes[4], uint32_t code);
+void et_strbuf_append_code(et_strbuf *out, uint32_t code);
 
 /* Makes room for capacity codes; count and the first count of them stay. */
 int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error);

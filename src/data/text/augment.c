@@ -71,11 +71,10 @@ enum { UPPER, TITLE, LOWER };
 /* Sharp s has no capital that people write. */
 static void append_upper(et_strbuf *out, uint32_t code)
 {
-    char bytes[4];
     if (code == 0xdf)
         et_strbuf_append(out, "SS");
     else
-        et_strbuf_append_bytes(out, bytes, et_utf8_encode(bytes, et_unicode_upper(code)));
+        et_strbuf_append_code(out, et_unicode_upper(code));
 }
 
 /* Code, placeholders and addresses have these, and no case of their own. */
@@ -92,13 +91,11 @@ static void change_word(et_strbuf *out, const char *word, size_t length, int sty
     bool begins = true;
     for (size_t at = 0; at < length;) {
         uint32_t code;
-        char bytes[4];
         const size_t size = et_utf8_decode(word + at, length - at, &code);
         if (style == UPPER || (style == TITLE && begins))
             append_upper(out, code);
         else
-            et_strbuf_append_bytes(
-                out, bytes, et_utf8_encode(bytes, style == LOWER ? et_unicode_lower(code) : code));
+            et_strbuf_append_code(out, style == LOWER ? et_unicode_lower(code) : code);
         begins = begins && !et_unicode_is_letter(code);
         at += size;
     }

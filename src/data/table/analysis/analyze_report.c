@@ -441,7 +441,6 @@ typedef struct folding {
 static const char *fold(folding *f, const char *text, size_t length, et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
-    char bytes[4];
     const char *folded = NULL;
     if (et_codes_decode(&f->codes, text, length, error) ||
         et_codes_lower(&f->lower, &f->codes, error))
@@ -451,11 +450,8 @@ static const char *fold(folding *f, const char *text, size_t length, et_error *e
         begin++;
     while (end > begin && et_unicode_is_space(f->lower.items[end - 1]))
         end--;
-    for (size_t i = begin; i < end; i++) {
-        size_t count = et_utf8_encode(bytes, f->lower.items[i]);
-        for (size_t k = 0; k < count; k++)
-            et_strbuf_append_char(&out, bytes[k]);
-    }
+    for (size_t i = begin; i < end; i++)
+        et_strbuf_append_code(&out, f->lower.items[i]);
     if (!out.failed)
         folded = et_arena_strdup(&f->arena, et_strbuf_text(&out));
     et_strbuf_release(&out);

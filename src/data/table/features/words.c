@@ -67,10 +67,9 @@ static int read_words(et_strbuf *out, const et_reading *value, et_error *error)
         status = et_codes_lower(&lower, &codes, error);
     bool inside = false;
     for (size_t i = 0; !status && i < lower.count; i++) {
-        char bytes[4];
         const bool letter = is_letter(lower.items[i]);
         if (letter)
-            et_strbuf_append_bytes(out, bytes, et_utf8_encode(bytes, lower.items[i]));
+            et_strbuf_append_code(out, lower.items[i]);
         else if (inside)
             et_strbuf_append_char(out, ' ');
         inside = letter;
