@@ -139,7 +139,6 @@ typedef struct et_column_stats {
     et_sketch sketch;
     et_entries entries;
     size_t number_entries; /* of them, the numbers */
-    int64_t long_texts;    /* that are no entries */
     et_distinct distinct;  /* once EXACT is over */
     int distinct_bits;
     et_first_rows first_rows;

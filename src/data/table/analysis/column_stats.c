@@ -494,10 +494,8 @@ static void end_exact(et_column_stats *stats, et_stats_stage stage)
 static void add_entry(et_column_stats *stats, const char *text, size_t length)
 {
     et_entry *entry = NULL;
-    if (length > ET_ENTRY_MAX) {
-        stats->long_texts++;
+    if (length > ET_ENTRY_MAX)
         return;
-    }
     if ((entry = et_entries_find(&stats->entries, text, length)))
         entry->count++;
     else if (!et_entries_add(&stats->entries, text, length))
