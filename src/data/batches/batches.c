@@ -305,9 +305,14 @@ static int batches_next(et_source *source, et_batch *batch, et_error *error)
     const int64_t b = self->batch_order ? self->batch_order[self->batch] : self->batch;
     const uint32_t begin = self->starts[b];
     et_pick pick = { self->which + begin, self->starts[b + 1] - begin, self->epoch };
-    int status = et_samples_fill(self->samples, pick, batch, error);
+    memset(batch->filled, 0, sizeof batch->filled);
+    batch->epoch = pick.epoch;
+    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
+    int status = self->samples->class->fill(self->samples, pick, batch, error);
     if (status)
         return status;
+    et_assert_equal(batch->filled[0], pick.count);
+    et_batch_finish(batch);
     advance(self);
     return ET_OK;
 }
@@ -353,10 +358,13 @@ static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batc
 static int batches_seek(et_source *source, const et_position *position, et_error *error)
 {
     batches *self = (batches *)source;
-    int64_t epoch = 0, pool = 0, batch = 0;
-    int status;
-    if ((status = et_position_check(position, self->fingerprint, error)) ||
-        (status = et_position_get(position, "epoch", &epoch, error)) ||
+    int64_t saved = 0, epoch = 0, pool = 0, batch = 0;
+    int status = et_position_get(position, "fingerprint", &saved, error);
+    if (!status && saved != self->fingerprint)
+        return et_fail(error, ET_EDATA,
+                       "the saved position is for other data: the data, its settings, the seed or "
+                       "the batch size changed; restore them, or start in another directory");
+    if (status || (status = et_position_get(position, "epoch", &epoch, error)) ||
         (!self->buckets && (status = et_position_get(position, "pool", &pool, error))) ||
         (status = et_position_get(position, "batch", &batch, error)))
         return status;
@@ -370,10 +378,24 @@ static int batches_rewind(et_source *source, bool next, et_error *error)
     return try_position(self, next && self->options.repeat ? self->epoch + within : 0, 0, 0, error);
 }
 
+/* Most places named in a message. */
+#define DESCRIBED 8
+
+/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
 static void batches_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
-    et_samples_describe(((const batches *)source)->samples, batch, text, size);
+    const et_samples *samples = ((const batches *)source)->samples;
+    size_t used = 0;
+    int64_t count = batch->filled[0];
+    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
+        if (i)
+            used += (size_t)snprintf(text + used, size - used, ", ");
+        samples->class->describe(samples, batch->sample[i], 0, text + used, size - used);
+        used += strlen(text + used);
+    }
+    if (count > DESCRIBED && used < size)
+        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
 }
 
 /* Only a pass whose samples have sizes has to be made for it. */

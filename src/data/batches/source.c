@@ -2,7 +2,6 @@
  * around a source. */
 #include "data/batches/source.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -190,68 +189,6 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
 }
 
 const et_part_class et_source_part = { "data position", save_position, restore_position };
-
-int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
-                           et_error *error)
-{
-    for (int i = 0; i < count; i++) {
-        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
-            return et_fail(error, ET_ECONFIG, "part %d %s has other fields than part 0", i,
-                           of_what);
-        for (int k = 0; k < i; k++)
-            if (parts[k] == parts[i])
-                return et_fail(error, ET_EUSAGE,
-                               "parts %d and %d %s are the same object: open the samples twice", k,
-                               i, of_what);
-        *total += parts[i]->count;
-    }
-    if (*total > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "parts %s: %lld samples: use fewer than 2^32", of_what,
-                       (long long)*total);
-    return ET_OK;
-}
-
-int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
-{
-    memset(batch->filled, 0, sizeof batch->filled);
-    batch->epoch = pick.epoch;
-    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
-    int status = samples->class->fill(samples, pick, batch, error);
-    if (status)
-        return status;
-    et_assert_equal(batch->filled[0], pick.count);
-    et_batch_finish(batch);
-    return ET_OK;
-}
-
-/* Most places named in a message. */
-#define DESCRIBED 8
-
-/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
-void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size)
-{
-    size_t used = 0;
-    int64_t count = batch->filled[0];
-    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
-        if (i)
-            used += (size_t)snprintf(text + used, size - used, ", ");
-        samples->class->describe(samples, batch->sample[i], 0, text + used, size - used);
-        used += strlen(text + used);
-    }
-    if (count > DESCRIBED && used < size)
-        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
-}
-
-int et_position_check(const et_position *position, int64_t fingerprint, et_error *error)
-{
-    int64_t saved = 0;
-    int status = et_position_get(position, "fingerprint", &saved, error);
-    if (status || saved == fingerprint)
-        return status;
-    return et_fail(error, ET_EDATA,
-                   "the saved position is for other data: the data, its settings, the seed or the "
-                   "batch size changed; restore them, or start in another directory");
-}
 
 /* ---- cursors ---- */
 

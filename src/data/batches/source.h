@@ -14,26 +14,11 @@
 
 #include "base/threads/trace.h"
 
-/* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
-void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);
-
-/* The samples of a pick as a whole batch: data, number of the pass, and the empty rest. */
-int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
-
-/* Checks that samples can be joined: all have the same fields, no object occurs twice, because the
- * result owns each, and there are fewer than 2^32 in all. Adds the number of samples to *total.
- * of_what: "of a mix", in messages. */
-int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
-                           et_error *error);
-
 /* Fingerprint of the samples that it reads; 0: not known. */
 uint64_t et_source_content(const et_source *source);
 
 /* The content of earlier parts joined with one more; 0: the content of a part is unknown. */
 uint64_t et_content_joined(uint64_t before, uint64_t content);
-
-/* Compares the position's "fingerprint" with the source's; ET_EDATA: it is another source's. */
-int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
 /* et_batches_open, but samples are closed on failure. */
 int et_batches_take(et_source **out, et_samples *samples, const et_batches_options *options,

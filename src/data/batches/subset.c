@@ -20,6 +20,7 @@
 #include "base/numbers/philox.h"
 #include "base/options.h"
 #include "data/batches/source.h"
+#include "engine/tensor/tensor.h"
 
 #define CHUNK      256
 #define WEIGHT_MAX 1e100 /* sums of weights are finite */
@@ -333,6 +334,29 @@ static void make_turns(mix *self, uint32_t *next)
     }
 }
 
+/* Whether samples can be joined: all have the same fields, no object occurs twice, because the
+ * result owns each, and there are fewer than 2^32 in all. Adds the number of samples to *total.
+ * of_what: "of a mix". */
+static int check_joined(et_samples *const *parts, int count, const char *of_what, int64_t *total,
+                        et_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
+            return et_fail(error, ET_ECONFIG, "part %d %s has other fields than part 0", i,
+                           of_what);
+        for (int k = 0; k < i; k++)
+            if (parts[k] == parts[i])
+                return et_fail(error, ET_EUSAGE,
+                               "parts %d and %d %s are the same object: open the samples twice", k,
+                               i, of_what);
+        *total += parts[i]->count;
+    }
+    if (*total > UINT32_MAX)
+        return et_fail(error, ET_EDATA, "parts %s: %lld samples: use fewer than 2^32", of_what,
+                       (long long)*total);
+    return ET_OK;
+}
+
 static int check_parts(et_samples *const *parts, const double *weights, int count, double *sum,
                        int64_t *total, et_error *error)
 {
@@ -345,7 +369,7 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
                            i, WEIGHT_MAX);
         *sum += weights[i];
     }
-    return et_samples_check_parts(parts, count, "of a mix", total, error);
+    return check_joined(parts, count, "of a mix", total, error);
 }
 
 int et_mix_open(et_samples **out, et_samples *const *parts, const double *weights, int count,
@@ -648,7 +672,7 @@ int et_interleave_open(et_samples **out, et_samples *const *parts, int count, in
                     "part, and no negative number",
                     count, cycle_length, (long long)block_length);
     else
-        status = et_samples_check_parts(parts, count, "to interleave", &total, error);
+        status = check_joined(parts, count, "to interleave", &total, error);
     if (!status)
         status = joined_open(&self, parts, count, total, error);
     if (status)

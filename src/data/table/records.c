@@ -157,7 +157,6 @@ static bool use_cached(record_files *self, file *f, const char *cached)
         return true;
     et_log(ET_LOG_WARNING, "%s; Etude unpacks %s again", error.text, path);
     et_mapping_close(&f->mapping);
-    f->mapping = (et_mapping){ NULL, 0 };
     return false;
 }
 
