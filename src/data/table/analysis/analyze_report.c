@@ -114,6 +114,19 @@ __attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const 
     et_table_suspect(list, c->name, kind, text);
 }
 
+/* "\"texas\" in sales.csv:12" */
+typedef struct seen_text {
+    char text[512];
+} seen_text;
+
+static seen_text seen_in(const et_table_column *c, const et_seen_at *seen)
+{
+    seen_text out;
+    snprintf(out.text, sizeof out.text, "\"%s\" in %s:%lld", seen->text,
+             c->table->paths->items[seen->file], (long long)seen->line);
+    return out;
+}
+
 static void suspect_values(et_value *list, const et_table_column *c)
 {
     int64_t missing = c->stats->count[ET_CELL_MISSING];
@@ -210,11 +223,10 @@ static void suspect_unclear(et_value *list, const et_table_column *c)
     et_notation_parse(&otherwise, &(et_number_format){ other, format->unit }, seen->text,
                       strlen(seen->text));
     suspect(list, c, "notation",
-            "no value shows the decimal mark: \"%s\" in %s:%lld is read as %.15g%s; if it means "
+            "no value shows the decimal mark: %s is read as %.15g%s; if it means "
             "%.15g, write `notation: %s` in a schema file (task.schema_path)",
-            seen->text, c->table->paths->items[seen->file], (long long)seen->line, number,
-            comma ? ", as other columns have a decimal comma" : "", otherwise,
-            et_notation_name(other));
+            seen_in(c, seen).text, number, comma ? ", as other columns have a decimal comma" : "",
+            otherwise, et_notation_name(other));
 }
 
 /* Years far in the future: years of two digits, as in birthdays, and years that mean "no end", such
@@ -242,7 +254,6 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
     const et_column_stats *s = c->stats;
     const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT),
                      *other = &s->first_undated[et_column_stats_date_order(s)];
-    const char *const *paths = c->table->paths->items;
     const int64_t texts = s->count[ET_CELL_TEXT], dates = et_column_stats_dates(s);
     if (!strcmp(l->kind, "date"))
         suspect_century(list, c);
@@ -256,25 +267,23 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
                     "Etude reads the month first; if the day is first, write `transform: {order: "
                     "day-first}` in a features file");
     } else if (!strcmp(l->kind, "date") && dates && other->line)
-        suspect(
-            list, c, l->kind,
-            "%s of %s values are dates, but not \"%s\" in %s:%lld: write it as 2024-05-31, or give "
-            "--missing \"%s\" if this text means a missing value",
-            et_format_count(dates).text, et_format_count(c->values).text, other->text,
-            paths[other->file], (long long)other->line, other->text);
+        suspect(list, c, l->kind,
+                "%s of %s values are dates, but not %s: write it as 2024-05-31, or give "
+                "--missing \"%s\" if this text means a missing value",
+                et_format_count(dates).text, et_format_count(c->values).text,
+                seen_in(c, other).text, other->text);
     else if (texts == c->values)
         suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,
                 l->cure);
     else
-        suspect(list, c, l->kind, "%s of %s values are %s, such as \"%s\" in %s:%lld: %s",
-                et_format_count(texts).text, et_format_count(c->values).text, l->what, first->text,
-                paths[first->file], (long long)first->line, l->cure);
+        suspect(list, c, l->kind, "%s of %s values are %s, such as %s: %s",
+                et_format_count(texts).text, et_format_count(c->values).text, l->what,
+                seen_in(c, first).text, l->cure);
 }
 
 static void suspect_texts(et_value *list, const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
-    const et_strings *paths = c->table->paths;
     const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT);
     const et_seen_at *first_large = et_column_stats_first(s, ET_CELL_LARGE);
     int64_t texts = s->count[ET_CELL_TEXT], large = s->count[ET_CELL_LARGE];
@@ -283,21 +292,21 @@ static void suspect_texts(et_value *list, const et_table_column *c)
         suspect_looks(list, c, &l);
     else if (c->type != ET_SCHEMA_DISCRETE && texts)
         suspect(list, c, "text",
-                "%s of %s values are not numbers, the first is \"%s\" in %s:%lld: correct them, or "
+                "%s of %s values are not numbers, the first is %s: correct them, or "
                 "give --missing TEXT if the text means a missing value",
-                et_format_count(texts).text, et_format_count(c->values).text, first->text,
-                paths->items[first->file], (long long)first->line);
+                et_format_count(texts).text, et_format_count(c->values).text,
+                seen_in(c, first).text);
     else if (texts && c->numbers)
         suspect(list, c, "mixed",
-                "%s of %s values are numbers, the others are texts (\"%s\" in %s:%lld): the column "
+                "%s of %s values are numbers, the others are texts (%s): the column "
                 "is read as texts; if a text means a missing value, give --missing TEXT",
-                et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
-                paths->items[first->file], (long long)first->line);
+                et_format_count(c->numbers).text, et_format_count(c->values).text,
+                seen_in(c, first).text);
     if (large)
         suspect(list, c, c->type == ET_SCHEMA_DISCRETE ? "code" : "large",
-                "%s of %s values are too large for a double, the first is \"%s\" in %s:%lld",
-                et_format_count(large).text, et_format_count(c->values).text, first_large->text,
-                paths->items[first_large->file], (long long)first_large->line);
+                "%s of %s values are too large for a double, the first is %s",
+                et_format_count(large).text, et_format_count(c->values).text,
+                seen_in(c, first_large).text);
     if (s->blanks)
         suspect(list, c, "blanks",
                 "%s quoted values begin or end with a blank, so they differ from the same value "
@@ -327,10 +336,9 @@ static void suspect_codes(et_value *list, const et_table_column *c)
                 !texts    ? "number"
                 : unclear ? "exponent"
                           : "code",
-                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is read as %s",
+                "%s of %s values %s, such as %s: the column is read as %s",
                 et_format_count(c->stats->count[kinds[i].class]).text,
-                et_format_count(c->values).text, kinds[i].what, first->text,
-                c->table->paths->items[first->file], (long long)first->line,
+                et_format_count(c->values).text, kinds[i].what, seen_in(c, first).text,
                 !texts    ? "numbers; if they are codes, make it discrete in a schema file "
                             "(task.schema_path)"
                 : unclear ? "texts; if they are numbers, make it real in a schema file "
