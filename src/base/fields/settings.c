@@ -291,18 +291,10 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
 
 /* ---- texts and files ---- */
 
-/* The tree keeps copies in arena, so the text can go. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, FILE_MAX, error);
-    if (status)
-        return status;
-    status = et_path_ends(path, ".json") ? et_json_parse(out, arena, text, length, path, error)
-                                         : et_yaml_parse(out, arena, text, length, path, error);
-    et_free(text);
-    return status;
+    return et_path_ends(path, ".json") ? et_json_read(out, arena, path, FILE_MAX, error)
+                                       : et_yaml_read(out, arena, path, FILE_MAX, error);
 }
 
 /* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. A wrong text is a wrong setting,

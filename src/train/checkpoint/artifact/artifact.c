@@ -47,18 +47,6 @@ int et_artifact_write_member(const char *folder, const et_artifact_member *membe
     return status;
 }
 
-static int parse_file(et_value **dict, const char *path, size_t most, et_arena *arena,
-                      et_error *error)
-{
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, most, error);
-    if (!status)
-        status = et_yaml_parse(dict, arena, text, length, path, error);
-    et_free(text);
-    return status;
-}
-
 /* "runs/a" for "runs/a/task_1"; for a path that does not end in a name, its "..". */
 static const char *run_of(const char *folder, et_arena *arena)
 {
@@ -76,7 +64,7 @@ static int parse_member(et_artifact_member *member, const char *path, const char
                         et_arena *arena, et_error *error)
 {
     et_value *dict;
-    int status = parse_file(&dict, path, FILE_MAX, arena, error);
+    int status = et_yaml_read(&dict, arena, path, FILE_MAX, error);
     if (status)
         return status;
     if ((status = et_value_read_string(dict, "name", &member->name, error)) ||
@@ -144,7 +132,7 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
     const et_path path = et_path_of(member->run, ET_RUN_SETTINGS);
     *text = NULL;
     *length = 0;
-    int status = own ? parse_file(&run, path.text, SETTINGS_MAX, &arena, error)
+    int status = own ? et_yaml_read(&run, &arena, path.text, SETTINGS_MAX, error)
                      : et_alloc_failed(error, 0, "settings");
     if (!status)
         status = make_settings(member, run, path.text, own, error);
