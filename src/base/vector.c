@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-enum { FIRST = 16 };
+enum { FIRST_BYTES = 1024 }; /* of the first memory, if the elements are smaller */
 
 bool et_vector_grow(void *items, size_t *capacity, size_t wanted, size_t size)
 {
@@ -17,7 +17,7 @@ bool et_vector_grow(void *items, size_t *capacity, size_t wanted, size_t size)
     memcpy(&grown, items, sizeof grown);
     et_assert(grown || *capacity == 0);
     size_t larger = *capacity > SIZE_MAX / 2 ? SIZE_MAX : 2 * *capacity;
-    larger = larger < FIRST ? FIRST : larger;
+    larger = larger < FIRST_BYTES / size ? FIRST_BYTES / size : larger;
     larger = larger < wanted ? wanted : larger;
     grown = grown ? et_realloc(grown, larger, size) : et_alloc(larger, size);
     if (!grown)
