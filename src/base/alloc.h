@@ -37,6 +37,17 @@ char *et_strndup(const char *text, size_t length);
 /* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what);
 
+/* array = et_alloc(count, sizeof *array), or zeroed, as a status: ET_OK, or et_alloc_failed's and a
+ * NULL. count is evaluated twice. */
+#define ET_ALLOC(array, count, what, error)                                                        \
+    (((array) = et_alloc((size_t)(count), sizeof *(array)))                                        \
+         ? ET_OK                                                                                   \
+         : et_alloc_failed(error, (size_t)(count) * sizeof *(array), what))
+#define ET_ALLOC_ZERO(array, count, what, error)                                                   \
+    (((array) = et_alloc_zero((size_t)(count), sizeof *(array)))                                   \
+         ? ET_OK                                                                                   \
+         : et_alloc_failed(error, (size_t)(count) * sizeof *(array), what))
+
 /* Whether so much memory is available now; nothing is kept. Call it before a library that does not
  * survive a failed allocation. ET_ENOMEM as et_alloc_failed. */
 int et_memory_check(size_t bytes, const char *what, et_error *error);

@@ -191,12 +191,9 @@ int et_bootstrap_run(const et_bootstrap *bootstrap, const et_score *score,
     et_assert(outputs >= 1 && bootstrap->samples >= 1);
     if (!lines || lines > (uint64_t)1 << 32)
         return et_fail(error, ET_EDATA, "%zu lines to draw from: need 1 to 2^32", lines);
-    r.scores = et_alloc((size_t)outputs * r.samples, sizeof *r.scores);
-    r.drawn = et_alloc(lines, sizeof *r.drawn);
-    int status =
-        r.scores && r.drawn
-            ? ET_OK
-            : et_alloc_failed(error, (size_t)outputs * r.samples * sizeof *r.scores, "resamples");
+    int status = ET_ALLOC(r.scores, (size_t)outputs * r.samples, "resamples", error);
+    if (!status)
+        status = ET_ALLOC(r.drawn, lines, "resamples", error);
     if (!status) {
         et_resample random;
         et_resample_init(&random, bootstrap->seed);

@@ -61,13 +61,13 @@ static double weight_of(const et_class_predictions *p, int64_t row)
 static int open_curve(et_class_curve *curve, size_t points, et_error *error)
 {
     *curve = (et_class_curve){ .count = 0 };
-    curve->x = et_alloc_zero(points, sizeof *curve->x);
-    curve->y = et_alloc_zero(points, sizeof *curve->y);
-    curve->weight = et_alloc_zero(points, sizeof *curve->weight);
-    if (curve->x && curve->y && curve->weight)
-        return ET_OK;
-    et_class_curve_release(curve);
-    return et_alloc_failed(error, points * sizeof *curve->x, "a curve");
+    if (ET_ALLOC_ZERO(curve->x, points, "a curve", error) ||
+        ET_ALLOC_ZERO(curve->y, points, "a curve", error) ||
+        ET_ALLOC_ZERO(curve->weight, points, "a curve", error)) {
+        et_class_curve_release(curve);
+        return ET_ENOMEM;
+    }
+    return ET_OK;
 }
 
 void et_class_curve_release(et_class_curve *curve)
@@ -118,11 +118,9 @@ int et_roc_curve(et_class_curve *curve, const et_class_predictions *p, int64_t c
                  et_error *error)
 {
     int status = open_curve(curve, (size_t)p->count + 1, error);
-    ranked *order = status ? NULL : et_alloc((size_t)p->count, sizeof *order);
-    if (!status && !order) {
+    ranked *order = NULL;
+    if (!status && (status = ET_ALLOC(order, p->count, "a curve", error)))
         et_class_curve_release(curve);
-        status = et_alloc_failed(error, (size_t)p->count * sizeof *order, "a curve");
-    }
     size_t count = 0;
     for (int64_t row = 0; row < p->count && !status; row++)
         if (weight_of(p, row) > 0)
@@ -323,11 +321,10 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
 
 static int score_ranks(const rows *r, et_class_scores *s, et_error *error)
 {
-    size_t count = (size_t)r->given->count;
-    ranked *order = et_alloc(count, sizeof *order);
+    ranked *order;
     double sum = 0, classes = 0;
-    if (!order)
-        return et_alloc_failed(error, count * sizeof *order, "scores");
+    if (ET_ALLOC(order, r->given->count, "scores", error))
+        return ET_ENOMEM;
     for (int64_t c = r->classes == 2; c < r->classes; c++) {
         double auc = auc_of(r, c, order);
         if (!isnan(auc)) {
@@ -410,13 +407,11 @@ int et_class_scores_compute(et_class_scores *scores, double *confusion,
     if (status)
         return status;
     rows r = { predictions, predictions->classes, confusion, 0 };
-    size_t cells = (size_t)r.classes * (size_t)r.classes;
-    double *own = confusion ? NULL : et_alloc(cells, sizeof *own);
-    if (!confusion && !own)
-        return et_alloc_failed(error, cells * sizeof *own, "scores");
-    r.confusion = confusion ? confusion : own;
+    if (!confusion && ET_ALLOC(r.confusion, r.classes * r.classes, "scores", error))
+        return ET_ENOMEM;
     status = score(&r, scores, error);
-    et_free(own);
+    if (!confusion)
+        et_free(r.confusion);
     return status;
 }
 

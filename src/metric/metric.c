@@ -148,8 +148,7 @@ struct et_metrics {
 
 int et_metrics_new(et_metrics **out, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "metrics");
+    return ET_ALLOC_ZERO(*out, 1, "metrics", error);
 }
 
 void et_metrics_free(et_metrics *metrics)

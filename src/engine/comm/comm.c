@@ -90,9 +90,9 @@ static int start_heartbeat(et_comm *comm, double timeout, et_error *error)
 {
     if (comm->size == 1 || !comm->class->beat)
         return ET_OK;
-    et_heartbeat *w = et_alloc_zero(1, sizeof *w);
-    if (!w)
-        return et_alloc_failed(error, sizeof *w, "a rank");
+    et_heartbeat *w;
+    if (ET_ALLOC_ZERO(w, 1, "a rank", error))
+        return ET_ENOMEM;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -386,10 +386,10 @@ static bool read_environment(sockets *self)
 
 static int open_sockets(et_comm **out, et_error *error)
 {
-    sockets *self = et_alloc_zero(1, sizeof *self);
+    sockets *self;
     *out = NULL;
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a rank");
+    if (ET_ALLOC_ZERO(self, 1, "a rank", error))
+        return ET_ENOMEM;
     self->comm.class = &sockets_class;
     self->next = self->previous = -1;
     for (int i = 0; i < ET_RANKS_MAX; i++)
@@ -570,9 +570,9 @@ static int open_mpi(et_comm **out, et_error *error)
             "%s; build Etude with that MPI installed, or name the file in " MPI_VARIABLE,
             name, why ? why : "is missing");
     }
-    mpi *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a rank");
+    mpi *self;
+    if (ET_ALLOC_ZERO(self, 1, "a rank", error))
+        return ET_ENOMEM;
     self->module = module;
     int status = mpi_begin(self, number_in(by->size), error);
     if (status)
@@ -617,9 +617,8 @@ static const et_comm_class alone_class = { .name = "alone", .close = close_alone
 
 static int open_alone(et_comm **out, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    if (!*out)
-        return et_alloc_failed(error, sizeof **out, "a rank");
+    if (ET_ALLOC_ZERO(*out, 1, "a rank", error))
+        return ET_ENOMEM;
     **out = (et_comm){ .class = &alone_class, .size = 1 };
     return ET_OK;
 }

@@ -41,10 +41,9 @@ static int join(int *one, int *other, et_error *error)
 
 static int open_mesh(mesh **out, int count, et_error *error)
 {
-    mesh *m = et_alloc(1, sizeof *m);
-    *out = m;
-    if (!m)
-        return et_alloc_failed(error, sizeof *m, "ranks");
+    if (ET_ALLOC(*out, 1, "ranks", error))
+        return ET_ENOMEM;
+    mesh *m = *out;
     m->count = count;
     for (int i = 0; i < count; i++) {
         m->next[i] = m->previous[i] = -1;

@@ -240,9 +240,9 @@ static int add_chain(chains *c, int chain, et_error *error)
 {
     int last = c->last[chain];
     /* Only while the plan is made. */
-    int *registers = et_alloc_zero((size_t)last - (size_t)chain + 1, sizeof(int));
-    if (!registers)
-        return et_alloc_failed(error, 0, "a plan");
+    int *registers;
+    if (ET_ALLOC_ZERO(registers, last - chain + 1, "a plan", error))
+        return ET_ENOMEM;
     et_plan_call *call = add_call(c->plan, node_at(c, last));
     add_program_inputs(c, call, chain);
     for (int id = chain; id <= last; id++)
@@ -291,14 +291,11 @@ int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error)
         edges += (size_t)plan->graph->nodes[id]->inputs;
     chains c = { .plan = plan, .reached = reached };
     /* of, last and first_edge are one block. */
-    int *lists = et_alloc(3 * count, sizeof *lists);
-    c.edges = et_alloc(edges ? edges : 1, sizeof *c.edges);
-    c.result = et_alloc_zero(count, sizeof *c.result);
-    plan->calls = et_alloc(count, sizeof *plan->calls);
-    int status = ET_OK;
-    if (!lists || !c.edges || !c.result || !plan->calls) {
-        status = et_alloc_failed(error, count * sizeof *plan->calls, "a plan");
-    } else {
+    int *lists, status = ET_ENOMEM;
+    if (!ET_ALLOC(lists, 3 * count, "a plan", error) &&
+        !ET_ALLOC(c.edges, edges, "a plan", error) &&
+        !ET_ALLOC_ZERO(c.result, count, "a plan", error) &&
+        !ET_ALLOC(plan->calls, count, "a plan", error)) {
         c.of = lists;
         c.last = lists + count;
         c.first_edge = lists + 2 * count;

@@ -301,17 +301,15 @@ static int check_constants(et_ids *ids, et_error *error)
 int et_ids_open(et_ids *ids, const et_graph *graph, const et_layout *layout, et_error *error)
 {
     const size_t nodes = (size_t)graph->count;
-    *ids = (et_ids){ .field = nodes ? et_alloc(nodes, sizeof(int)) : NULL };
-    if (nodes && !ids->field)
-        return et_alloc_failed(error, nodes * sizeof(int), "a pass");
+    *ids = (et_ids){ .field = NULL };
+    if (ET_ALLOC(ids->field, nodes, "a pass", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < nodes; i++)
         ids->field[i] =
             graph->nodes[i]->op == ET_OP_INPUT ? et_layout_find(layout, graph->nodes[i]->name) : -1;
     add_graph(ids, NULL, graph);
-    const size_t count = (size_t)ids->count;
-    ids->ranges = count ? et_alloc(count, sizeof *ids->ranges) : NULL;
-    if (count && !ids->ranges)
-        return et_alloc_failed(error, count * sizeof *ids->ranges, "a pass");
+    if (ET_ALLOC(ids->ranges, ids->count, "a pass", error))
+        return ET_ENOMEM;
     add_graph(ids, ids->ranges, graph);
     return check_constants(ids, error);
 }

@@ -92,9 +92,8 @@ static int begin_lists(et_plan *plan, et_error *error)
     int params = et_params_count(plan->graph->params);
     if (plan->pack_of_param || !plan->options.keep_packed)
         return ET_OK;
-    plan->pack_of_param = et_alloc((size_t)params, sizeof *plan->pack_of_param);
-    if (!plan->pack_of_param)
-        return et_alloc_failed(error, (size_t)params * sizeof *plan->pack_of_param, "a plan");
+    if (ET_ALLOC(plan->pack_of_param, params, "a plan", error))
+        return ET_ENOMEM;
     for (int i = 0; i < params; i++)
         plan->pack_of_param[i] = -1;
     return ET_OK;
@@ -149,10 +148,8 @@ static void lay_packs(et_plan *plan, int first, int count, unsigned char *at)
  */
 static int make_groups(et_plan *plan, et_error *error)
 {
-    size_t most = (size_t)plan->pack_count;
-    plan->pack_groups = et_alloc(most, sizeof *plan->pack_groups);
-    if (!plan->pack_groups)
-        return et_alloc_failed(error, most * sizeof *plan->pack_groups, "a plan");
+    if (ET_ALLOC(plan->pack_groups, plan->pack_count, "a plan", error))
+        return ET_ENOMEM;
     et_plan_pack_group *group = NULL;
     for (int i = 0; i < plan->pack_count; i++) {
         const et_plan_pack *pack = &plan->packs[i];
@@ -290,9 +287,7 @@ int et_arena_layout_init(et_arena_layout *layout, int calls, et_error *error)
     *layout = (et_arena_layout){ .leaves = 1, .used = 1 };
     while (layout->leaves < calls)
         layout->leaves *= 2;
-    size_t parts = 2 * (size_t)layout->leaves;
-    layout->tree = et_alloc_zero(parts, sizeof *layout->tree);
-    return layout->tree ? ET_OK : et_alloc_failed(error, parts * sizeof *layout->tree, "a plan");
+    return ET_ALLOC_ZERO(layout->tree, 2 * (size_t)layout->leaves, "a plan", error);
 }
 
 void et_arena_layout_release(et_arena_layout *layout)
@@ -512,9 +507,8 @@ static int lay_out_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
     size_t count = (size_t)graph->gradient_count;
-    plan->copies = et_alloc(count, sizeof *plan->copies);
-    if (!plan->copies)
-        return et_alloc_failed(error, count * sizeof *plan->copies, "a plan");
+    if (ET_ALLOC(plan->copies, count, "a plan", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         int index = et_plan_value_of(plan, graph->gradients[i].node);
         et_plan_value *value = &plan->values[index];
@@ -736,9 +730,9 @@ static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
     int status = et_arena_layout_init(layout, plan->call_count, error);
     if (status || plan->graph->gradient_count == 0 || !plan->options.reuse)
         return status;
-    int *written = et_alloc((size_t)count, sizeof *written);
-    if (!written)
-        return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
+    int *written;
+    if (ET_ALLOC(written, count, "a plan", error))
+        return ET_ENOMEM;
     plan->gradient_bytes = (size_t)et_params_trained_size(params) * sizeof(float);
     /* written[parameter]: the call that writes all bytes of the parameter's gradient;
      * ET_ARENA_LAYOUT_ALWAYS if none does. If the bytes are no multiple of ET_ARENA_LAYOUT_ALIGN,
@@ -765,9 +759,9 @@ static int assign_offsets(et_plan *plan, et_error *error)
     int status = open_layout(plan, &layout, error);
     size_t most =
         (size_t)plan->value_count + (size_t)plan->call_count + (size_t)plan->pack_group_count;
-    et_tenant *tenants = status ? NULL : et_alloc(most, sizeof *tenants);
-    if (!status && !tenants)
-        status = et_alloc_failed(error, most * sizeof *tenants, "a plan");
+    et_tenant *tenants = NULL;
+    if (!status)
+        status = ET_ALLOC(tenants, most, "a plan", error);
     if (!status) {
         int count = find_tenants(plan, tenants);
         status = et_arena_layout_assign(&layout, tenants, count, plan->options.reuse, error);

@@ -122,9 +122,9 @@ static int derive(const et_variant_parts *parts, et_graph *graph, et_error *erro
 {
     const bool some = parts->chosen || parts->options.trains || parts->frozen;
     const size_t count = (size_t)et_params_count(parts->params);
-    bool *chosen = some ? et_alloc(count, sizeof *chosen) : NULL;
-    if (some && !chosen)
-        return et_alloc_failed(error, count, "a pass");
+    bool *chosen = NULL;
+    if (some && ET_ALLOC(chosen, count, "a pass", error))
+        return ET_ENOMEM;
     bool any = false;
     for (size_t i = 0; some && i < count; i++) {
         chosen[i] = variant_trains(parts, (int)i);
@@ -217,13 +217,12 @@ static int make_plan(const et_variant_parts *parts, et_variant *v, et_error *err
     int marks = 0, fields = v->layout->fields;
     for (const et_mark *m = v->graph->marks; m; m = m->next)
         marks++;
-    size_t most = 2 * (size_t)marks;
-    et_node **outputs = et_alloc(most, sizeof *outputs);
-    v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
-    v->input = et_alloc((size_t)fields, sizeof *v->input);
-    int status = outputs && v->marks && v->input
-                     ? ET_OK
-                     : et_alloc_failed(error, most * sizeof *outputs, "a pass");
+    et_node **outputs;
+    int status = ET_ALLOC(outputs, 2 * (size_t)marks, "a pass", error) ||
+                         ET_ALLOC_ZERO(v->marks, marks, "a pass", error) ||
+                         ET_ALLOC(v->input, fields, "a pass", error)
+                     ? ET_ENOMEM
+                     : ET_OK;
     /* A training plan runs once or a few times between two changes of the weights: packing again
      * costs far less time than keeping would cost memory. */
     et_plan_options options = ET_PLAN_OPTIONS_INIT;
@@ -355,13 +354,11 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
  */
 static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
 {
-    const size_t count = (size_t)graph->gradient_count;
-    pass->reached = count ? et_alloc(count, sizeof *pass->reached) : NULL;
-    if (count && !pass->reached)
-        return et_alloc_failed(error, count, "a pass");
-    for (size_t i = 0; i < count; i++)
+    pass->reached_count = graph->gradient_count;
+    if (ET_ALLOC(pass->reached, pass->reached_count, "a pass", error))
+        return ET_ENOMEM;
+    for (int i = 0; i < pass->reached_count; i++)
         pass->reached[i] = graph->gradients[i].param;
-    pass->reached_count = (int)count;
     return ET_OK;
 }
 
@@ -378,9 +375,8 @@ static int take_group(et_pass *pass, et_error *error)
                        parts->options.trains ? "trains is also given: give only one of them"
                                              : "it belongs to another store of parameters");
     parts->chosen_count = et_params_count(parts->params);
-    parts->chosen = et_alloc_zero((size_t)parts->chosen_count, sizeof *parts->chosen);
-    if (!parts->chosen)
-        return et_alloc_failed(error, (size_t)parts->chosen_count, "a pass");
+    if (ET_ALLOC_ZERO(parts->chosen, parts->chosen_count, "a pass", error))
+        return ET_ENOMEM;
     for (int i = 0; i < et_group_count(group); i++)
         parts->chosen[et_group_param(group, i)] = true;
     return ET_OK;
@@ -440,9 +436,9 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     if (!device || !params || !layout || !build)
         return et_fail(error, ET_EUSAGE,
                        "a pass needs a device, parameters, a layout and a model function");
-    et_pass *pass = et_alloc_zero(1, sizeof *pass);
-    if (!pass)
-        return et_alloc_failed(error, sizeof *pass, "a pass");
+    et_pass *pass;
+    if (ET_ALLOC_ZERO(pass, 1, "a pass", error))
+        return ET_ENOMEM;
     pass->parts = (et_variant_parts){ .device = device,
                                       .params = params,
                                       .build = build,

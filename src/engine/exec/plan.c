@@ -202,31 +202,27 @@ int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *er
     plan->listener = listener;
     if (!listener)
         return ET_OK;
-    size_t ranges = (size_t)listener->ranges;
-    int *writer = et_alloc_zero((size_t)plan->value_count, sizeof *writer);
-    plan->news = et_alloc(ranges, sizeof *plan->news);
-    if (writer && plan->news) {
-        /* writer[value]: the call whose result it is. */
-        for (int s = 0; s < plan->call_count; s++)
-            for (int k = 0; k < plan->calls[s].out_count; k++)
-                writer[plan->calls[s].out[k]] = s;
-        for (int i = 0; i < listener->ranges; i++)
-            plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
-        for (int i = 0; i < plan->graph->gradient_count; i++) {
-            const et_param_gradient *gradient = &plan->graph->gradients[i];
-            int value = et_plan_value_of(plan, gradient->node);
-            bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
-            note(plan, listener, gradient->param, copied ? plan->call_count : writer[value]);
-        }
-        for (int i = 0; i < plan->copy_count; i++)
-            note(plan, listener, plan->copies[i].param, plan->call_count);
-        qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
-        plan->news_count = listener->ranges;
+    int *writer; /* [value]: the call whose result it is */
+    if (ET_ALLOC(plan->news, listener->ranges, "a plan", error) ||
+        ET_ALLOC_ZERO(writer, plan->value_count, "a plan", error))
+        return ET_ENOMEM;
+    for (int s = 0; s < plan->call_count; s++)
+        for (int k = 0; k < plan->calls[s].out_count; k++)
+            writer[plan->calls[s].out[k]] = s;
+    for (int i = 0; i < listener->ranges; i++)
+        plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
+    for (int i = 0; i < plan->graph->gradient_count; i++) {
+        const et_param_gradient *gradient = &plan->graph->gradients[i];
+        int value = et_plan_value_of(plan, gradient->node);
+        bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
+        note(plan, listener, gradient->param, copied ? plan->call_count : writer[value]);
     }
+    for (int i = 0; i < plan->copy_count; i++)
+        note(plan, listener, plan->copies[i].param, plan->call_count);
+    qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
+    plan->news_count = listener->ranges;
     et_free(writer);
-    return plan->news_count == listener->ranges
-               ? ET_OK
-               : et_alloc_failed(error, ranges * sizeof *plan->news, "a plan");
+    return ET_OK;
 }
 
 int et_plan_heard(const et_plan *plan, int i)
@@ -280,9 +276,8 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
         plan->first_value[i] = count;
         count += graph->nodes[i]->results;
     }
-    plan->values = et_alloc_zero((size_t)count, sizeof *plan->values);
-    if (!plan->values)
-        return et_alloc_failed(error, (size_t)count * sizeof *plan->values, "a plan");
+    if (ET_ALLOC_ZERO(plan->values, count, "a plan", error))
+        return ET_ENOMEM;
     plan->value_count = count;
     for (int i = 0; i < graph->count; i++) {
         const et_node *node = graph->nodes[i];
@@ -378,19 +373,19 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
     if (et_graph_finish(graph, error))
         return graph->error.status;
     et_assert(et_params_ready(graph->params));
-    et_plan *plan = et_alloc_zero(1, sizeof *plan);
-    if (!plan)
-        return et_alloc_failed(error, sizeof *plan, "a plan");
+    et_plan *plan;
+    if (ET_ALLOC_ZERO(plan, 1, "a plan", error))
+        return ET_ENOMEM;
     plan->graph = graph;
     plan->device = device;
     plan->dropout = 1;
     plan->options = options ? *options : defaults;
-    bool *reached = et_alloc_zero((size_t)graph->count, sizeof *reached);
-    plan->first_value = et_alloc((size_t)graph->count, sizeof *plan->first_value);
-    plan->outputs = et_alloc((size_t)count, sizeof *plan->outputs);
-    int status = reached && plan->first_value && plan->outputs
-                     ? make(plan, reached, outputs, count, error)
-                     : et_alloc_failed(error, (size_t)graph->count, "a plan");
+    bool *reached;
+    int status = ET_ALLOC_ZERO(reached, graph->count, "a plan", error) ||
+                         ET_ALLOC(plan->first_value, graph->count, "a plan", error) ||
+                         ET_ALLOC(plan->outputs, count, "a plan", error)
+                     ? ET_ENOMEM
+                     : make(plan, reached, outputs, count, error);
     et_free(reached);
     if (status)
         et_plan_free(plan);

@@ -93,12 +93,10 @@ typedef struct rematerializer {
 /* ET_ENOMEM, or 0. The graph must stay. Release in any case. */
 static int rematerialize_init(rematerializer *r, et_graph *graph, et_error *error)
 {
-    size_t count = (size_t)graph->count;
     *r = (rematerializer){ .graph = graph, .count = graph->count };
-    r->use = et_alloc_zero(count, sizeof *r->use);
-    r->again = et_alloc_zero(count, sizeof *r->again);
-    if (!r->use || !r->again)
-        return et_alloc_failed(error, count * sizeof *r->use, "gradients");
+    if (ET_ALLOC_ZERO(r->use, graph->count, "gradients", error) ||
+        ET_ALLOC_ZERO(r->again, graph->count, "gradients", error))
+        return ET_ENOMEM;
     for (int i = 0; i < r->count; i++) {
         const et_node *node = r->graph->nodes[i];
         for (int k = 0; k < node->inputs; k++) {
@@ -794,16 +792,15 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
         return graph->error.status;
     if (graph->gradients)
         return et_fail(error, ET_EGRAPH, "the graph already has derivatives");
-    size_t count = (size_t)graph->count;
+    const int count = graph->count;
     gradients g = { .graph = graph, .count = graph->count, .derive = derive, .scale = scale };
-    g.of = et_alloc_zero(count, sizeof(et_node *));
-    g.needed = et_alloc_zero(count, sizeof(bool));
-    g.waiting = et_alloc_zero(count, sizeof(waiting));
     int status = rematerialize_init(&g.rematerialize, graph, error);
     if (!status)
-        status = g.of && g.needed && g.waiting
-                     ? propagate(&g, error)
-                     : et_alloc_failed(error, count * sizeof(waiting), "gradients");
+        status = ET_ALLOC_ZERO(g.of, count, "gradients", error) ||
+                         ET_ALLOC_ZERO(g.needed, count, "gradients", error) ||
+                         ET_ALLOC_ZERO(g.waiting, count, "gradients", error)
+                     ? ET_ENOMEM
+                     : propagate(&g, error);
     et_free(g.rematerialize.use);
     et_free(g.rematerialize.again);
     et_free(g.of);

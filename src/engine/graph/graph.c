@@ -82,10 +82,9 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     if (options && (unsigned)options->recompute > ET_RECOMPUTE_LAYERS)
         return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is not an et_recompute",
                        (int)options->recompute);
-    et_graph *graph = et_alloc_zero(1, sizeof *graph);
-    *out = graph;
-    if (!graph)
-        return et_alloc_failed(error, sizeof *graph, "a graph");
+    if (ET_ALLOC_ZERO(*out, 1, "a graph", error))
+        return ET_ENOMEM;
+    et_graph *graph = *out;
     graph->params = params;
     graph->options = options ? *options : defaults;
     graph->poison = (et_node){ .graph = graph, .id = -1, .name = "poison", .results = 1 };

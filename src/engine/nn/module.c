@@ -82,9 +82,9 @@ int et_module_new(et_module **out, const char *class_name, const char *name,
     *out = NULL;
     if (!name && (!class_name || !*class_name))
         return et_fail(error, ET_ECONFIG, "a module has neither a name nor a class name");
-    et_module *m = et_alloc_zero(1, sizeof *m);
-    if (!m)
-        return et_alloc_failed(error, sizeof *m, "a module");
+    et_module *m;
+    if (ET_ALLOC_ZERO(m, 1, "a module", error))
+        return ET_ENOMEM;
     int status = make_names(m, class_name, name, within, error);
     if (status)
         et_module_free(m);

@@ -55,10 +55,9 @@ struct et_onnx {
 
 int et_onnx_new(et_onnx **out, const char *name, et_error *error)
 {
-    et_onnx *model = et_alloc_zero(1, sizeof *model);
-    *out = model;
-    if (!model)
-        return et_alloc_failed(error, sizeof *model, "a model to export");
+    if (ET_ALLOC_ZERO(*out, 1, "a model to export", error))
+        return ET_ENOMEM;
+    et_onnx *model = *out;
     model->name = et_arena_strdup(&model->arena, name);
     model->failed = !model->name;
     return ET_OK;
@@ -453,9 +452,9 @@ static void append(ProtobufCBuffer *buffer, size_t length, const uint8_t *bytes)
 
 static int write_message(const ProtobufCMessage *message, const char *path, et_error *error)
 {
-    sink *to = et_alloc_zero(1, sizeof *to);
-    if (!to)
-        return et_alloc_failed(error, sizeof *to, "a model to export");
+    sink *to;
+    if (ET_ALLOC_ZERO(to, 1, "a model to export", error))
+        return ET_ENOMEM;
     to->buffer.append = append;
     to->error = error;
     int status = et_file_writer_open(&to->writer, path, error);

@@ -37,18 +37,17 @@ static int64_t padded_end(const et_optim_layout *layout, size_t i)
 static int layout_init(et_optim_layout *layout, const et_group *group, et_error *error)
 {
     const et_range *ranges;
-    size_t count = (size_t)et_group_count(group);
+    const int count = et_group_count(group);
     *layout = (et_optim_layout){ .size = et_group_size(group) };
     layout->range_count = et_group_ranges(group, &ranges);
-    layout->tensors = et_alloc(count + 1, sizeof *layout->tensors);
-    layout->ranges = et_alloc((size_t)layout->range_count + 1, sizeof *layout->ranges);
-    if (!layout->tensors || !layout->ranges)
-        return et_alloc_failed(error, count * sizeof *layout->tensors, "an optimizer");
+    if (ET_ALLOC(layout->tensors, count, "an optimizer", error) ||
+        ET_ALLOC(layout->ranges, layout->range_count, "an optimizer", error))
+        return ET_ENOMEM;
     memcpy(layout->ranges, ranges, (size_t)layout->range_count * sizeof *ranges);
     const et_params *params = et_group_params(group);
     const et_range *range = NULL;
     int64_t packed = 0; /* of the range's begin */
-    for (int i = 0; i < et_group_count(group); i++) {
+    for (int i = 0; i < count; i++) {
         int param = et_group_param(group, i);
         int64_t begin = et_params_offset(params, param);
         et_shape shape = et_params_shape(params, param);
@@ -122,10 +121,9 @@ static int layout_divide(et_optim_layout *layout, et_rule_granularity how, bool 
                          et_error *error)
 {
     size_t most = (size_t)(layout->size / ET_OPTIM_CHUNK) + layout->tensor_count + 1;
-    layout->chunks = et_alloc(most, sizeof *layout->chunks);
-    layout->blocks = et_alloc(most, sizeof *layout->blocks);
-    if (!layout->chunks || !layout->blocks)
-        return et_alloc_failed(error, most * sizeof *layout->chunks, "an optimizer's chunks");
+    if (ET_ALLOC(layout->chunks, most, "an optimizer's chunks", error) ||
+        ET_ALLOC(layout->blocks, most, "an optimizer's chunks", error))
+        return ET_ENOMEM;
     if (how == ET_RULE_ELEMENTS && !by_tensor)
         cut_runs(layout, layout->chunks, &layout->chunk_count, true);
     else
@@ -163,10 +161,8 @@ static int owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_la
                                  .ranks = et_comm_size(comm),
                                  .failure = ET_ERROR_INIT };
     const int ranks = owners->ranks;
-    owners->cut = et_alloc((size_t)ranks + 1, sizeof *owners->cut);
-    if (!owners->cut)
-        return et_alloc_failed(error, ((size_t)ranks + 1) * sizeof *owners->cut,
-                               "an optimizer's ranks");
+    if (ET_ALLOC(owners->cut, (size_t)ranks + 1, "an optimizer's ranks", error))
+        return ET_ENOMEM;
     const int64_t lines = et_flat_up(layout->size) / ET_FLAT_ALIGN;
     for (int r = 0; r <= ranks; r++) {
         int64_t at = (lines + ranks - 1) / ranks * r * ET_FLAT_ALIGN;
@@ -226,9 +222,8 @@ static int team_init(et_optim_team *team, const et_optim_layout *layout, et_rang
                      et_error *error)
 {
     *team = (et_optim_team){ .threads = et_team_threads() };
-    team->sections = et_alloc(layout->chunk_count + 1, sizeof *team->sections);
-    if (!team->sections)
-        return et_alloc_failed(error, layout->chunk_count * sizeof *team->sections, "an optimizer");
+    if (ET_ALLOC(team->sections, layout->chunk_count, "an optimizer", error))
+        return ET_ENOMEM;
     size_t floats = team_append(team, layout, own, true);
     team->together = team->count;
     team->each = team_append(team, layout, own, false);
@@ -269,14 +264,13 @@ static bool has_neighbour(const et_optim_layout *layout, const et_params *params
 static int average_init(et_optim_average *average, const et_ema_options *options,
                         const et_optim_layout *layout, const et_params *params, et_error *error)
 {
-    size_t count = (size_t)(layout->range_count + et_params_count(params)) + 1;
+    const int count = layout->range_count + et_params_count(params);
     *average = (et_optim_average){ .options = *options };
     if (!options->enabled)
         return ET_OK;
-    average->ranges = et_alloc(count, sizeof *average->ranges);
-    average->variables = et_alloc(count, sizeof *average->variables);
-    if (!average->ranges || !average->variables)
-        return et_alloc_failed(error, count * sizeof *average->ranges, "an average");
+    if (ET_ALLOC(average->ranges, count, "an average", error) ||
+        ET_ALLOC(average->variables, count, "an average", error))
+        return ET_ENOMEM;
     average->range_count = layout->range_count;
     memcpy(average->ranges, layout->ranges, (size_t)layout->range_count * sizeof(et_range));
     if (!options->trainable_weights_only) {
@@ -359,10 +353,9 @@ static int lay_out_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64
 {
     size_t count = optimizer->layout.tensor_count;
     et_assert(optimizer->rule->cut == ET_RULE_WHOLE);
-    *at = et_alloc(count + 1, sizeof **at);
     *size = 0;
-    if (!*at)
-        return et_alloc_failed(error, count * sizeof **at, "an optimizer's slot");
+    if (ET_ALLOC(*at, count, "an optimizer's slot", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         et_shape shape;
         (*at)[i] = -1;
@@ -477,12 +470,9 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
                   (size_t)optimizer->average.variable_count + 1;
     optimizer->rule_slots = count;
     size_t each = (size_t)optimizer->owners.ranks + 1;
-    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
-    if (each > 2)
-        optimizer->cuts = et_alloc(most * each, sizeof *optimizer->cuts);
-    status = optimizer->parts && (optimizer->cuts || each == 2)
-                 ? ET_OK
-                 : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
+    status = ET_ALLOC(optimizer->parts, most, "an optimizer", error);
+    if (!status && each > 2)
+        status = ET_ALLOC(optimizer->cuts, most * each, "an optimizer", error);
     for (int i = 0; !status && i < count; i++) {
         int64_t **at = &optimizer->offsets[i].at, size = own.end - own.begin;
         optimizer->initial[i] = slots[i].initial;
@@ -662,12 +652,12 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
         return status;
     size_t tensors = o->layout.tensor_count + 1;
     size_t pieces = (size_t)(o->layout.size / ET_OPTIM_CHUNK) + tensors;
-    o->partial = et_alloc(ET_RULE_SUMS_MAX * pieces, sizeof *o->partial);
-    o->tensor_sums = et_alloc(ET_RULE_SUMS_MAX * tensors, sizeof *o->tensor_sums);
-    o->squares = et_alloc(tensors, sizeof *o->squares);
-    o->factors = et_alloc(tensors, sizeof *o->factors);
-    bool ok = o->partial && o->tensor_sums && o->squares && o->factors;
-    return ok ? ET_OK : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
+    return ET_ALLOC(o->partial, ET_RULE_SUMS_MAX * pieces, "an optimizer", error) ||
+                   ET_ALLOC(o->tensor_sums, ET_RULE_SUMS_MAX * tensors, "an optimizer", error) ||
+                   ET_ALLOC(o->squares, tensors, "an optimizer", error) ||
+                   ET_ALLOC(o->factors, tensors, "an optimizer", error)
+               ? ET_ENOMEM
+               : ET_OK;
 }
 
 /* Makes the slots of the part that this rank owns. */
@@ -743,9 +733,9 @@ static int new_checked(et_optimizer **out, et_params *params, const et_group *gr
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.learning_rate: the decay is given in epochs, but "
                        "the steps of an epoch are unknown here; give steps");
-    et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
-    if (!optimizer)
-        return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
+    et_optimizer *optimizer;
+    if (ET_ALLOC_ZERO(optimizer, 1, "an optimizer", error))
+        return ET_ENOMEM;
     optimizer->rule = et_rule_chosen(&options->optimizer, &settings);
     optimizer->regularization = options->regularization;
     optimizer->kernels = kernels;

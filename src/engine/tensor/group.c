@@ -43,19 +43,18 @@ int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void
                     et_error *error)
 {
     et_assert(et_params_ready(params));
-    size_t count = (size_t)et_params_count(params);
-    et_group *group = *out = et_alloc_zero(1, sizeof *group);
-    if (!group)
-        return et_alloc_failed(error, sizeof *group, "a group");
+    const int count = et_params_count(params);
+    if (ET_ALLOC_ZERO(*out, 1, "a group", error))
+        return ET_ENOMEM;
+    et_group *group = *out;
     group->params = params;
-    group->items = et_alloc(count ? count : 1, sizeof *group->items);
-    group->ranges = et_alloc(count ? count : 1, sizeof *group->ranges);
-    if (!group->items || !group->ranges) {
+    if (ET_ALLOC(group->items, count, "a group", error) ||
+        ET_ALLOC(group->ranges, count, "a group", error)) {
         et_group_free(group);
         *out = NULL;
-        return et_alloc_failed(error, count * sizeof *group->ranges, "a group");
+        return ET_ENOMEM;
     }
-    for (int nth = 0; nth < (int)count; nth++) {
+    for (int nth = 0; nth < count; nth++) {
         int index = et_params_in_order(params, nth);
         if (et_params_is_trained(params, index) && chosen(params, index, payload))
             add(group, nth);

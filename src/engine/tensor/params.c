@@ -86,8 +86,7 @@ et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
 
 int et_params_new(et_params **out, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a parameter store");
+    return ET_ALLOC_ZERO(*out, 1, "a parameter store", error);
 }
 
 /* The borrowed in_use is not freed, it is values or somebody else's. */
@@ -281,13 +280,11 @@ int et_params_declare_variable(et_params *params, const char *name, et_shape sha
 /* Trained parameters in order, then variables. */
 static int lay_out(et_params *params, et_error *error)
 {
-    size_t count = (size_t)params->count;
     int nth = 0;
     int64_t at = 0;
     et_free(params->placed);
-    params->placed = et_alloc(count ? count : 1, sizeof *params->placed);
-    if (!params->placed)
-        return et_alloc_failed(error, count * sizeof *params->placed, "parameters");
+    if (ET_ALLOC(params->placed, params->count, "parameters", error))
+        return ET_ENOMEM;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < params->count; i++) {
             param *p = &params->items[i];

@@ -44,10 +44,9 @@ int et_device_open(et_device **out, et_error *error)
     int status = et_team_start(threads, error);
     if (status)
         return status;
-    et_device *device = et_alloc_zero(1, sizeof *device);
-    *out = device;
-    if (!device)
-        return et_alloc_failed(error, sizeof *device, "a device");
+    if (ET_ALLOC_ZERO(*out, 1, "a device", error))
+        return ET_ENOMEM;
+    et_device *device = *out;
     device->ops = et_cpu_ops;
     device->overlaps = et_cpu_overlaps;
     device->kernels = et_kernels_best();

@@ -274,18 +274,17 @@ static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
 {
     et_assert(max_threads >= 1);
-    et_gemm_cache *cache = et_alloc_zero(1, sizeof *cache);
-    if (!cache)
-        return et_alloc_failed(error, sizeof *cache, "a cache of matrix products");
+    et_gemm_cache *cache;
+    if (ET_ALLOC_ZERO(cache, 1, "a cache of matrix products", error))
+        return ET_ENOMEM;
     cache->threads = max_threads;
     cache->staging = et_kernels_best()->staging;
     cache->float_product = et_kernels_best()->float_product;
-    cache->desks = et_alloc_zero((size_t)max_threads, sizeof *cache->desks);
-    for (int i = 0; cache->desks && i < max_threads; i++)
+    int status = ET_ALLOC_ZERO(cache->desks, max_threads, "a cache of matrix products", error);
+    for (int i = 0; !status && i < max_threads; i++)
         cache->desks[i].track = et_track_off();
-    int status = cache->desks
-                     ? et_gemm_engine_open(&cache->engine, max_threads, error)
-                     : et_alloc_failed(error, sizeof(et_gemm_desk), "a cache of matrix products");
+    if (!status)
+        status = et_gemm_engine_open(&cache->engine, max_threads, error);
     if (status) {
         et_gemm_cache_close(cache);
         return status;
@@ -678,9 +677,9 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
     if (!ET_VECTOR_GROW(cache->gemms, cache->gemm_room, cache->gemm_count + 1))
         return et_alloc_failed(error, (cache->gemm_count + 1) * sizeof *cache->gemms,
                                "a cache of matrix products");
-    et_gemm *gemm = et_alloc_zero(1, sizeof *gemm);
-    if (!gemm)
-        return et_alloc_failed(error, sizeof *gemm, "a matrix product");
+    et_gemm *gemm;
+    if (ET_ALLOC_ZERO(gemm, 1, "a matrix product", error))
+        return ET_ENOMEM;
     gemm->cache = cache;
     gemm->asked = *shape;
     gemm->shape = *shape;
