@@ -646,15 +646,10 @@ et_measured et_pass_measured(const et_pass *pass, int i)
 
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out)
 {
-    const et_variant *v = used(pass);
-    double sum = 0;
-    for (int i = 0; i < v->measures; i++) {
-        out[i] = measured(v, i);
-        if (v->marks[i].mark->kind == ET_MARK_LOSS)
-            sum += v->marks[i].mark->factor * out[i].total;
-    }
-    *loss = sum;
-    *divisor = v->first_loss < 0 ? 1 : out[v->first_loss].weight;
+    for (int i = 0; i < used(pass)->measures; i++)
+        out[i] = measured(used(pass), i);
+    *loss = et_pass_loss(pass);
+    *divisor = et_pass_divisor(pass);
 }
 
 int et_pass_tracks(const et_pass *pass)
