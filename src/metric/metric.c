@@ -31,12 +31,7 @@ static size_t sums_size(const et_metric *metric)
     return (size_t)names_in(metric->class->sums) * sizeof(et_exact_sum);
 }
 
-static const int64_t *const_counts_in(const et_metric *metric, const void *state)
-{
-    return (const int64_t *)(const void *)((const char *)state + sums_size(metric));
-}
-
-static int64_t *counts_in(const et_metric *metric, void *state)
+static int64_t *counts_in(const et_metric *metric, const void *state)
 {
     return (int64_t *)(void *)((char *)state + sums_size(metric));
 }
@@ -61,7 +56,7 @@ void et_metric_merge(const et_metric *metric, void *state, const void *other)
     for (int i = 0; i < names_in(metric->class->sums); i++)
         et_exact_sum_merge(&sums[i], &other_sums[i]);
     int64_t *counts = counts_in(metric, state), count = counts_of(metric);
-    const int64_t *others = const_counts_in(metric, other);
+    const int64_t *others = counts_in(metric, other);
     /* Counts of another process may be any, and their sum wraps. */
     for (int64_t i = 0; i < count; i++)
         counts[i] = (int64_t)((uint64_t)counts[i] + (uint64_t)others[i]);
@@ -78,7 +73,7 @@ int et_metric_names(const et_metric *metric, const char *const **names)
 int et_metric_value(const et_metric *metric, const void *state, double values[ET_METRIC_VALUES_MAX])
 {
     const char *const *names;
-    const int64_t *counts = const_counts_in(metric, state);
+    const int64_t *counts = counts_in(metric, state);
     metric->class->value(metric, state, counts, values);
     return et_metric_names(metric, &names);
 }
@@ -87,7 +82,7 @@ void et_metric_save(const et_metric *metric, const void *state, et_value *dict)
 {
     const et_exact_sum *sums = state;
     const char *const *names = metric->class->sums;
-    const int64_t *counts = const_counts_in(metric, state), count = counts_of(metric);
+    const int64_t *counts = counts_in(metric, state), count = counts_of(metric);
     et_value_set_string(dict, "class", metric->class->name);
     for (int i = 0; names[i]; i++)
         et_exact_sum_save(&sums[i], dict, names[i]);
@@ -317,7 +312,7 @@ bool et_metrics_is_settled(const et_metrics *metrics, const void *bytes)
         const et_metric *metric = metrics->items[i].metric;
         const void *state = (const unsigned char *)bytes + metrics->items[i].at;
         const et_exact_sum *sums = state;
-        const int64_t *counts = const_counts_in(metric, state), count = counts_of(metric);
+        const int64_t *counts = counts_in(metric, state), count = counts_of(metric);
         for (int k = 0; settled && metric->class->sums[k]; k++)
             settled = et_exact_sum_is_settled(&sums[k]);
         for (int64_t k = 0; settled && k < count; k++)
