@@ -106,9 +106,15 @@ static bool is_empty(et_shape s)
 }
 
 /* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
-static bool is_vector_of(et_shape s, int64_t size)
+static bool is_vector_of(const et_node *node, int input, int64_t size)
 {
-    return s.rank == 1 && s.size[0] == size;
+    return shape(node, input).rank == 1 && shape(node, input).size[0] == size;
+}
+
+/* The same, of this type. */
+static bool is_vector_as(const et_node *node, int input, int64_t size, et_dtype type)
+{
+    return is_vector_of(node, input, size) && dtype(node, input) == type;
 }
 
 /* Whether an element-wise op repeats `small` over the rows or columns of `full`: [D] for every row,
@@ -205,8 +211,7 @@ static bool shape_MATMUL(et_node *node)
     /* K of both; everything else about the operands is free. */
     if (k != k_b)
         return refuse(node, "inner sizes differ", 0, 1);
-    if (node->inputs == 3 &&
-        (!is_vector_of(shape(node, 2), groups * n) || dtype(node, 2) != ET_F32))
+    if (node->inputs == 3 && !is_vector_as(node, 2, groups * n, ET_F32))
         return refuse(node, "bias is not a float32 vector as wide as the result", 1, 2);
     return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, groups * n));
 }
@@ -215,8 +220,7 @@ static bool shape_MATMUL(et_node *node)
 static bool shape_LAYER_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
-    if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]) ||
-        !is_vector_of(shape(node, 2), x.size[1]))
+    if (!is_matrix(x) || !is_vector_of(node, 1, x.size[1]) || !is_vector_of(node, 2, x.size[1]))
         return refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
     if (!is_float(node, 0) || dtype(node, 1) != ET_F32 || dtype(node, 2) != ET_F32)
         return refuse(node, "scale or offset is not float32, or the input is not numeric", 0, 1);
@@ -235,7 +239,7 @@ static bool shape_EMBEDDING(et_node *node)
     /* positions may have more rows than any id needs; only its width must fit. */
     if (node->inputs == 4) {
         et_shape positions = shape(node, 3);
-        if (!is_vector_of(shape(node, 2), ids.size[0]) || dtype(node, 2) != ET_I32)
+        if (!is_vector_as(node, 2, ids.size[0], ET_I32))
             return refuse(node, "not one int32 position for each id", 0, 2);
         if (!is_matrix(positions) || positions.size[1] != table.size[1] || dtype(node, 3) != ET_F32)
             return refuse(node, "positions are not float32, as wide as the table", 1, 3);
@@ -319,7 +323,7 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     }
     et_shape at = shape(node, 2);
     if (at.rank != (self ? 2 : 1) || at.size[0] != q.size[0] || dtype(node, 2) != ET_I32 ||
-        !is_vector_of(shape(node, 3), q.size[0]) || dtype(node, 3) != ET_I32)
+        !is_vector_as(node, 3, q.size[0], ET_I32))
         return refuse(node, "not one int32 slot row or begin, and length, for each row", 2, 3);
     if (dtype(node, 0) != act(node) || dtype(node, 1) != act(node))
         return refuse(node, "not of the graph's activation type", 0, 1);
@@ -338,13 +342,12 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
         return refuse(node, "not of the graph's activation type and float32", 0, 1);
     if (is_empty(h) || is_empty(table))
         return refuse(node, "a size is 0", 0, 1);
-    if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
+    if (!is_vector_as(node, 2, h.size[0], ET_I32))
         return refuse(node, "not one int32 label for each row", 0, 2);
     const bool draws = et_loss_of_two_draws(node);
     if (draws && (!et_shape_equal(shape(node, 3), h) || dtype(node, 3) != act(node)))
         return refuse(node, "two draws have different rows", 0, 3);
-    if (node->attributes.offset &&
-        (!is_vector_of(shape(node, 3), table.size[0]) || dtype(node, 3) != ET_F32))
+    if (node->attributes.offset && !is_vector_as(node, 3, table.size[0], ET_F32))
         return refuse(node, "not one float32 offset for each row of the table", 1, 3);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);
@@ -436,9 +439,9 @@ static bool shape_elementwise(et_node *node)
     return set(node, dtype(node, full), shape(node, full));
 }
 
-static bool is_numbers(const et_node *node, int input)
+static bool is_numbers(const et_node *node)
 {
-    return is_matrix(shape(node, input)) && dtype(node, input) != ET_I32;
+    return is_matrix(shape(node, 0)) && dtype(node, 0) != ET_I32;
 }
 
 /* [T, D] to [D], float32 as every bias is; to [T, 1], float32, a statistic; of a softmax to the
@@ -447,7 +450,7 @@ static bool is_numbers(const et_node *node, int input)
 static bool shape_by_rows(et_node *node)
 {
     const et_shape x = shape(node, 0);
-    if (!is_numbers(node, 0))
+    if (!is_numbers(node))
         return refuse(node, "not a numeric matrix", 0, 0);
     return node->op == ET_OP_COLUMN_SUM ? set(node, ET_F32, et_shape_1(x.size[1]))
            : node->op == ET_OP_ROW_SUM  ? set(node, ET_F32, et_shape_2(x.size[0], 1))
@@ -459,9 +462,9 @@ static bool shape_by_rows(et_node *node)
 static bool shape_of_logits(et_node *node)
 {
     et_shape logits = shape(node, 0);
-    if (!is_numbers(node, 0))
+    if (!is_numbers(node))
         return refuse(node, "logits are not a numeric matrix", 0, 1);
-    if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
+    if (!is_vector_as(node, 1, logits.size[0], ET_I32))
         return refuse(node, "not one int32 label for each row", 0, 1);
     const bool by_rows = node->op == ET_OP_CROSS_ENTROPY;
     const et_shape column = et_shape_2(logits.size[0], 1);
@@ -567,7 +570,7 @@ int64_t et_columns_size(const et_column *columns, int count)
 /* ids [T, count], table [size of all] to [T, widths together]. */
 static bool shape_EMBED_COLUMNS(et_node *node)
 {
-    et_shape ids = shape(node, 0), table = shape(node, 1);
+    et_shape ids = shape(node, 0);
     const et_column *columns = node->attributes.columns;
     int count = node->attributes.count;
     int64_t width = 0;
@@ -582,7 +585,7 @@ static bool shape_EMBED_COLUMNS(et_node *node)
             return false;
         }
     }
-    if (!is_vector_of(table, et_columns_size(columns, count)) || dtype(node, 1) != ET_F32)
+    if (!is_vector_as(node, 1, et_columns_size(columns, count), ET_F32))
         return refuse(node, "the table is not a float32 vector of all columns' tables", 0, 1);
     return set(node, act(node), et_shape_2(ids.size[0], width));
 }
@@ -603,8 +606,7 @@ static bool shape_SCALED_COPIES(et_node *node)
     if (rows.rank != 1 || dtype(node, 1) != ET_F32 || is_empty(rows) || rows.size[0] % w.size[0])
         return refuse(node, "not one float32 scale for each row of each copy", 0, 1);
     const int64_t count = rows.size[0] / w.size[0];
-    if (node->inputs == 3 &&
-        (!is_vector_of(shape(node, 2), count * w.size[1]) || dtype(node, 2) != ET_F32))
+    if (node->inputs == 3 && !is_vector_as(node, 2, count * w.size[1], ET_F32))
         return refuse(node, "not one float32 scale for each column of each copy", 0, 2);
     return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
 }
@@ -613,7 +615,7 @@ static bool shape_SCALED_COPIES(et_node *node)
 static bool shape_RMS_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
-    if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
+    if (!is_matrix(x) || !is_vector_of(node, 1, x.size[1]))
         return refuse(node, "scale is not a vector as wide as the input", 0, 1);
     if (!is_float(node, 0) || dtype(node, 1) != ET_F32)
         return refuse(node, "scale is not float32, or the input is not numeric", 0, 1);
@@ -630,10 +632,10 @@ static bool shape_BATCH_NORM(et_node *node)
     if (x.rank < 2 || !is_float(node, 0))
         return refuse(node, "neither numeric rows nor an image", 0, 0);
     const bool masked = node->inputs == 4, given = node->inputs == 5;
-    if (masked && (!is_vector_of(shape(node, 3), x.size[0]) || dtype(node, 3) != ET_F32))
+    if (masked && !is_vector_as(node, 3, x.size[0], ET_F32))
         return refuse(node, "the mask is not float32, one number for each sample", 0, 3);
     for (int i = 1; i < node->inputs - masked; i++)
-        if (!is_vector_of(shape(node, i), x.size[x.rank - 1]) || dtype(node, i) != ET_F32)
+        if (!is_vector_as(node, i, x.size[x.rank - 1], ET_F32))
             return refuse(node, "not float32, one number for each column", 0, i);
     set(node, dtype(node, 0), x);
     for (int i = 0; i < 2 && !given; i++)
@@ -683,8 +685,7 @@ static bool shape_CONVOLUTION(et_node *node)
         return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
     if (is_empty(x) || is_empty(weight))
         return refuse(node, "a size is 0", 0, 1);
-    if (node->inputs == 3 &&
-        (!is_vector_of(shape(node, 2), weight.size[3]) || dtype(node, 2) != ET_F32))
+    if (node->inputs == 3 && !is_vector_as(node, 2, weight.size[3], ET_F32))
         return refuse(node, "bias is not one float32 number for each filter", 1, 2);
     if (!is_positive(options->stride) || !is_positive(options->dilation))
         return refuse(node, "a stride or dilation is negative", 0, 1);
