@@ -120,32 +120,13 @@ static size_t lines_of_bf16(int64_t count)
     return lines((count + 1) / 2);
 }
 
-/* Offsets of a matrix's members in the scratch, in floats. */
-typedef struct offsets {
-    size_t next, a, p, turned, x_copy, a_copy, p_copy, end;
-} offsets;
-
-static size_t take(size_t *end, size_t floats)
-{
-    const size_t at = *end;
-    *end += floats;
-    return at;
-}
-
-static offsets offsets_of(et_dtype dtype, int64_t side, int64_t length)
+/* Floats of the scratch of a matrix: its members, as `position` places them. */
+static size_t products_scratch(et_dtype dtype, int64_t side, int64_t length)
 {
     const int64_t count = side * length, square = side * side;
-    offsets at = { 0 };
-    at.next = take(&at.end, lines(count));
-    at.a = take(&at.end, lines(square));
-    at.p = take(&at.end, lines(square));
-    at.turned = take(&at.end, dtype == ET_BF16 ? lines_of_bf16(count) : lines(count));
-    if (dtype == ET_BF16) {
-        at.x_copy = take(&at.end, lines_of_bf16(count));
-        at.a_copy = take(&at.end, lines_of_bf16(square));
-        at.p_copy = take(&at.end, lines_of_bf16(square));
-    }
-    return at;
+    const size_t sums = lines(count) + 2 * lines(square);
+    return dtype == ET_BF16 ? sums + 2 * lines_of_bf16(count) + 2 * lines_of_bf16(square)
+                            : sums + lines(count);
 }
 
 /* ---- a matrix for AMX's tiles ---- */
@@ -202,7 +183,7 @@ static size_t scratch(const void *options, et_shape parameter, bool adapts)
     const int64_t side = et_smaller(parameter.size[0], parameter.size[1]);
     const int64_t length = et_shape_count(parameter) / side;
     const et_dtype dtype = dtype_of(options);
-    const size_t usual = offsets_of(dtype, side, length).end;
+    const size_t usual = products_scratch(dtype, side, length);
     const size_t of_tiles =
         dtype == ET_BF16 && et_tile_product_works() ? tiles_scratch(side, length) : 0;
     return of_tiles > usual ? of_tiles : usual;
@@ -211,16 +192,17 @@ static size_t scratch(const void *options, et_shape parameter, bool adapts)
 static matrix position(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
                        float *x, float *room)
 {
-    const offsets at = offsets_of(dtype, side, length);
+    const int64_t count = side * length, square = side * side;
     matrix w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length, .x = x };
-    w.next = room + at.next;
-    w.a = room + at.a;
-    w.p = room + at.p;
-    w.turned = room + at.turned;
+    w.next = room;
+    w.a = w.next + lines(count);
+    w.p = w.a + lines(square);
+    float *copies = w.p + lines(square);
+    w.turned = copies;
     if (dtype == ET_BF16) {
-        w.x_copy = (void *)(room + at.x_copy);
-        w.a_copy = (void *)(room + at.a_copy);
-        w.p_copy = (void *)(room + at.p_copy);
+        w.x_copy = (void *)(copies + lines_of_bf16(count));
+        w.a_copy = (void *)(copies + 2 * lines_of_bf16(count));
+        w.p_copy = (void *)(copies + 2 * lines_of_bf16(count) + lines_of_bf16(square));
     }
     return w;
 }
