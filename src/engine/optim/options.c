@@ -288,8 +288,7 @@ static int check_rule(const et_optimizer_rule *rule, const void *settings, et_er
             continue;
         snprintf(name, sizeof name, "%s.%s.%s", path, rule->name, row->name);
         status = et_patterns_new(&patterns, et_field_strings(row, settings), name, error);
-        if (!status)
-            et_patterns_free(patterns);
+        et_patterns_free(patterns);
     }
     return status;
 }
@@ -313,13 +312,6 @@ static int check_rules(const et_optimizer_options *options, et_error *error)
 }
 
 /* ---- the other settings ---- */
-
-/* C17 has no name for it. */
-#define PI 3.14159265358979323846
-
-/* Far above any rate that trains. Steps are whole numbers that a double holds exactly. */
-#define RATE_MAX  1e6
-#define STEPS_MAX ((int64_t)1 << 53)
 
 #define NO_EMA_CLIPS "the optimizer's settings of this name clip gradients"
 
@@ -441,8 +433,7 @@ static int check_group(const et_parameter_group_options *g, const et_optimizer_o
                        at, rule->name);
     snprintf(setting, sizeof setting, "%s.pattern", at);
     int status = et_patterns_new(&pattern, (et_strings){ &g->pattern, 1 }, setting, error);
-    if (!status)
-        et_patterns_free(pattern);
+    et_patterns_free(pattern);
     return status;
 }
 
@@ -454,11 +445,8 @@ static int check_frozen(const et_optimization_options *options, et_error *error)
             return et_fail(error, ET_ECONFIG,
                            ET_SETTING_FROZEN ": an empty expression matches every name; give a "
                                              "part of a name");
-    if (!options->frozen.count)
-        return ET_OK;
     int status = et_patterns_new(&frozen, options->frozen, ET_SETTING_FROZEN, error);
-    if (!status)
-        et_patterns_free(frozen);
+    et_patterns_free(frozen);
     return status;
 }
 

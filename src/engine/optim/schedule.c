@@ -29,15 +29,6 @@
 #include "base/numbers/decimal.h"
 #include "engine/optim/rules/rule.h"
 
-/* C17 has no name for it. */
-#define PI 3.14159265358979323846
-
-/* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
- * default. Steps are whole numbers that a double holds exactly, since schedules compute with
- * doubles. */
-#define RATE_MAX  1e6
-#define STEPS_MAX ((int64_t)1 << 53)
-
 /* The same members in several structs, so that keys and limits cannot drift apart. Each
  * expands to one row of a table; type is the struct whose member it is. */
 #define INITIAL_RATE(type)                                                                         \
@@ -117,7 +108,6 @@ static int read_values(et_schedule *self, const char *type, et_strings boundarie
 static const et_field constant_fields[] = { ET_FIELD_FLOAT(et_schedule_constant, learning_rate, 0.1,
                                                            0, RATE_MAX, "learning rate"),
                                             TENSORFLOW_NAME, ET_FIELD_END };
-static const et_fields constant_table = { "constant", constant_fields };
 
 static double constant_rate(const et_schedule *self, double step)
 {
@@ -133,7 +123,6 @@ static const et_field stepwise_fields[] = {
     ET_FIELD_STRINGS(et_schedule_stepwise, values, "learning rates, one more than boundaries"),
     OFFSET(et_schedule_stepwise), TENSORFLOW_NAME, ET_FIELD_END
 };
-static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 
 /* n values, n - 1 boundaries: at each boundary one value ends. */
 static int stepwise_init(et_schedule *self, et_error *error)
@@ -169,7 +158,6 @@ static const et_field exponential_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields exponential_table = { "exponential", exponential_fields };
 
 /* A factor of 0 would be 0^0 at the first step and 0 ever after. */
 static int exponential_init(et_schedule *self, et_error *error)
@@ -201,7 +189,6 @@ static const et_field polynomial_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields polynomial_table = { "polynomial", polynomial_fields };
 
 /* (initial - end) * (1 - s / T)^power + end, end and power 0 included, held at T; cycle: T grows to
  * the multiple of itself that is next. Example, 1 to 0 over T = 100 with power 1: at 150 without
@@ -228,7 +215,6 @@ static const et_field cosine_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields cosine_table = { "cosine", cosine_fields };
 
 /* initial * ((1 - alpha) * (1 + cos(pi s / T)) / 2 + alpha), held at T. (Loshchilov and
  * Hutter 2017, one period.) At T / 2 and alpha 0 it is half the initial rate. */
@@ -254,7 +240,6 @@ static const et_field cosine_restarts_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields cosine_restarts_table = { "cosine_restarts", cosine_restarts_fields };
 
 /* The cosine again and again, period i being t_mul^i first periods long and m_mul^i as high.
  * After n periods 1 + t + ... + t^(n-1) = (1 - t^n) / (1 - t) first periods have passed, which
@@ -288,7 +273,6 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
 /* The three schedules of Model Garden that follow a power of the step. */
 static const et_field power_fields[] = { INITIAL_RATE(et_schedule_power), POWER(et_schedule_power),
                                          TENSORFLOW_NAME, ET_FIELD_END };
-static const et_fields power_table = { "power", power_fields };
 
 /* initial * max(s, 1)^power: step 0 has no value with a negative power, so it gets that of step 1.
  * Here s = step, there is no offset. */
@@ -308,7 +292,6 @@ static const et_field power_linear_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields power_linear_table = { "power_linear", power_linear_fields };
 
 /* initial * max(s, 1)^power, times a line from 1 to 0 over the last fraction f of T steps:
  * min(1, (T - s) / (T f)), not below 0. Example, initial 1, power -1, f = 0.5, T = 100: 1/40
@@ -335,7 +318,6 @@ static const et_field power_with_offset_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
 
 /* As power, counted from the offset and never above the rate before it. Step `offset` itself
  * still has pre_offset_learning_rate, step 0 with an offset of 0 too: as Model Garden has it. */
@@ -357,8 +339,6 @@ static const et_field step_cosine_with_offset_fields[] = {
                      "learning rates, one per boundary"),
     OFFSET(et_schedule_step_cosine_with_offset), TENSORFLOW_NAME, ET_FIELD_END
 };
-static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
-                                                         step_cosine_with_offset_fields };
 
 /* n values, n boundaries: at each boundary one value begins to fall to the next. */
 static int step_cosine_init(et_schedule *self, et_error *error)
@@ -400,7 +380,6 @@ static const et_field inverse_sqrt_fields[] = {
                    "learning rate of the first step"),
     ET_FIELD_END
 };
-static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_fields };
 
 /* A second warm-up would overlap the first and lower the rate twice. */
 static int inverse_sqrt_init(et_schedule *self, et_error *error)
@@ -436,7 +415,6 @@ static const et_field cosine_log_fields[] = {
                  "whole cosines from 0 to 0; each lasts about twice as long as the previous one"),
     OFFSET(et_schedule_cosine_log), ET_FIELD_END
 };
-static const et_fields cosine_log_table = { "cosine_log", cosine_log_fields };
 
 /* peak (1 - cos(2 pi log2(1 + (2^cycles - 1) s / T))) / 2, held at T: 0 at both ends and between
  * the cosines, whose ends are at (2^i - 1) / (2^cycles - 1) of T. */
@@ -449,6 +427,10 @@ static double cosine_log_rate(const et_schedule *self, double step)
 }
 
 /* ---- the settings of all ---- */
+
+#define SCHEDULE(ID, name, help) static const et_fields name##_table = { #name, name##_fields };
+#include "engine/optim/schedules.def"
+#undef SCHEDULE
 
 static const char *const rate_types[] = {
     [ET_RATE_NONE] = "none",

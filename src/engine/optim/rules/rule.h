@@ -19,8 +19,14 @@
 /* Files that Model Garden has saved have it in each group. */
 #define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: the name in TensorFlow")
 
-/* Far above any decay that trains. */
+/* C17 has no name for it. */
+#define PI 3.14159265358979323846
+
+/* Far above any decay or rate that trains; the default of Model Garden's pre_offset_learning_rate.
+ * Steps are whole numbers that a double holds exactly, since schedules compute with doubles. */
 #define DECAY_MAX 1e6
+#define RATE_MAX  1e6
+#define STEPS_MAX ((int64_t)1 << 53)
 
 /* The same members in several structs, so that keys and limits cannot drift apart. Each expands to
  * one row or several of a table; type is the struct whose members they are. Decays of moments end
