@@ -422,7 +422,7 @@ const et_op_functions et_cpu_ATTENTION_GRAD = { .run = run_attention_grad,
 /* The kernel keeps a head's running sum on its stack. */
 static int prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    const et_tensor *cache = &plan->values[call->in[1]].tensor;
+    const et_tensor *cache = in_tensor(plan, call, 1);
     int heads = call->node->attributes.attention.heads;
     if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
         return et_fail(error, ET_EGRAPH, "%s: heads have more than %d columns; use more heads",
@@ -456,11 +456,11 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
 static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_attributes *attributes = &call->node->attributes;
-    const et_tensor *q = &plan->values[call->in[0]].tensor;
+    const et_tensor *q = in_tensor(plan, call, 0);
     const et_tensor *out = &plan->values[call->out[0]].tensor;
-    const et_tensor *cache = &plan->values[call->in[1]].tensor;
-    const et_tensor *where = &plan->values[call->in[2]].tensor;
-    const int32_t *length = et_plan_data(plan, call->in[3]);
+    const et_tensor *cache = in_tensor(plan, call, 1);
+    const et_tensor *where = in_tensor(plan, call, 2);
+    const int32_t *length = in(plan, call, 3);
     int64_t width = cache->shape.size[1] / 2;
     et_cached_attention_shape shape = {
         .rows = (int)out->shape.size[0],
@@ -482,8 +482,8 @@ static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
         shape.begin = where->data;
     }
     const char *keys = cache->data;
-    plan->device->kernels->cached_attention(out->data, q->data, keys,
-                                            keys + (size_t)width * et_dtype_size(q->dtype), &shape);
+    kernels(plan)->cached_attention(out->data, q->data, keys,
+                                    keys + (size_t)width * et_dtype_size(q->dtype), &shape);
 }
 
 const et_op_functions et_cpu_CACHED_ATTENTION = { .run = run_cached_attention,

@@ -68,7 +68,7 @@ static void run_cross_entropy(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *logits = in_tensor(plan, call, 0), *labels = in_tensor(plan, call, 1);
     const int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    float *unread = (float *)(void *)plan->scratch, *row[3];
+    float *unread = scratch(plan), *row[3];
     void *gradient = out(plan, call, 3);
     et_assert(call->node->attributes.gradient || !gradient);
     for (int i = 0; i < 3; i++)
@@ -85,7 +85,7 @@ const et_op_functions et_cpu_CROSS_ENTROPY = { .run = run_cross_entropy,
 
 static void run_labelled(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = &plan->values[call->out[0]].tensor;
+    const et_tensor *y = out_tensor(plan, call, 0);
     kernels(plan)->labelled(y->data, in_tensor(plan, call, 0)->data, y->shape.size[0]);
 }
 
@@ -121,19 +121,19 @@ static void add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels,
  * compute a gradient. */
 static void run_softmax_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *logits = &plan->values[call->in[0]].tensor;
-    const et_tensor *gradient = &plan->values[call->out[1]].tensor;
-    const int32_t *labels = et_plan_data(plan, call->in[1]);
-    et_assert(plan->values[call->in[1]].tensor.shape.size[0] == logits->shape.size[0]);
+    const et_tensor *logits = in_tensor(plan, call, 0);
+    const et_tensor *gradient = out_tensor(plan, call, 1);
+    const int32_t *labels = in(plan, call, 1);
+    et_assert(in_tensor(plan, call, 1)->shape.size[0] == logits->shape.size[0]);
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    float *row = (float *)(void *)plan->scratch, *result = et_plan_data(plan, call->out[0]);
+    float *row = scratch(plan), *result = out(plan, call, 0);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     bool differentiate = gradient->data != NULL;
     et_assert(call->node->attributes.gradient || !differentiate);
     if (differentiate)
         memcpy(gradient->data, logits->data,
                (size_t)(rows * classes) * et_dtype_size(logits->dtype));
-    plan->device->kernels->softmax_cross_entropy(
+    kernels(plan)->softmax_cross_entropy(
         differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
         call->node->attributes.x, differentiate, rows, classes, logits->dtype);
     add_loss_rows(sums, labels, row, row + rows, row + 2 * rows, rows);
@@ -164,7 +164,7 @@ static int prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *
     et_row_weight rows = { .kind = ET_ROW_INT8,
                            .n = table->tensor.shape.size[0],
                            .k = table->tensor.shape.size[1],
-                           .panel = plan->device->kernels->panel };
+                           .panel = kernels(plan)->panel };
     if (table->storage != VALUE_IN_PARAMS || call->node->attributes.count > ET_BEST_COUNT_MAX ||
         rows.k > ET_ROW_BYTES_MAX)
         return et_fail(error, ET_EGRAPH,
@@ -182,19 +182,19 @@ static int prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *
 /* The kernel always writes tokens; if the plan gave them no memory, they go after its scratch. */
 static void run_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = &plan->values[call->in[0]].tensor;
+    const et_tensor *h = in_tensor(plan, call, 0);
     et_assert(h->shape.size[0] <= call->node->type[0].shape.size[0]);
     const et_plan_pack *pack = et_plan_pack_at(plan, call->pack[0]);
-    int32_t *token = et_plan_data(plan, call->out[1]);
+    int32_t *token = out(plan, call, 1);
     if (!token)
         token = (int32_t *)(void *)(plan->scratch + kernel_scratch(plan, &pack->rows));
     const et_best_tokens shape = { .rows = h->shape.size[0],
                                    .count = call->node->attributes.count,
                                    .weight = &pack->rows,
-                                   .table = et_plan_data(plan, call->in[1]),
+                                   .table = in(plan, call, 1),
                                    .dtype = h->dtype,
                                    .scratch = plan->scratch };
-    plan->device->kernels->best_tokens(et_plan_data(plan, call->out[0]), token, h->data, &shape);
+    kernels(plan)->best_tokens(out(plan, call, 0), token, h->data, &shape);
 }
 
 const et_op_functions et_cpu_VOCABULARY_BEST = { .run = run_vocabulary_best,
@@ -364,8 +364,8 @@ static et_gemm_shape shape_of_dh(const loss_sizes *size, int64_t columns)
  */
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = &plan->values[call->in[0]].tensor;
-    const et_tensor *table = &plan->values[call->in[1]].tensor;
+    const et_tensor *h = in_tensor(plan, call, 0);
+    const et_tensor *table = in_tensor(plan, call, 1);
     loss_sizes size = { .rows = h->shape.size[0],
                         .width = h->shape.size[1],
                         .vocabulary = table->shape.size[0],
@@ -592,7 +592,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     void *g = tile_of(block, thread);
     const void *h = size->packs_h ? room_at(block, block->room.packed_h) : block->h;
     float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
-    float *dtable = et_plan_data(block->plan, block->call->out[2]);
+    float *dtable = out(block->plan, block->call, 2);
     const int64_t begin = piece * size->parts / size->pieces;
     const int64_t end = (piece + 1) * size->parts / size->pieces;
     for (int64_t part = begin; part < end; part++) {
@@ -623,7 +623,7 @@ static void finish_dh(const loss_block *block, int64_t draw, int64_t first)
                       .from_stride = width,
                       .c_stride = width,
                       .c = size->act };
-    char *dh = et_plan_data(block->plan, block->call->out[dh_of[draw]]);
+    char *dh = out(block->plan, block->call, dh_of[draw]);
     if (!dh || left <= 0)
         return;
     kernels(block->plan)
@@ -680,7 +680,7 @@ static et_stored stored_rows(const loss_block *block, int64_t draw)
 {
     static const int h_of[] = { 0, 3 };
     const loss_sizes *size = &block->size;
-    const char *h = et_plan_data(block->plan, block->call->in[h_of[draw]]);
+    const char *h = in(block->plan, block->call, h_of[draw]);
     return (et_stored){ h + (size_t)(block->at * size->width) * et_dtype_size(size->act),
                         block->rows, size->width, size->width, size->act };
 }
@@ -691,7 +691,7 @@ static et_stored stored_rows(const loss_block *block, int64_t draw)
 static void open_block(loss_block *block, int64_t at)
 {
     const loss_sizes *size = &block->size;
-    const int32_t *labels = et_plan_data(block->plan, block->call->in[2]);
+    const int32_t *labels = in(block->plan, block->call, 2);
     int32_t *own = room_at(block, block->room.labels);
     block->at = at;
     block->rows = size->rows - at < size->share ? size->rows - at : size->share;
@@ -782,13 +782,13 @@ static bool has_label(const int32_t *labels, int64_t rows)
  * enough. */
 static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const int32_t *labels = et_plan_data(plan, call->in[2]);
+    const int32_t *labels = in(plan, call, 2);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
     /* Every block adds to dtable; none writes rows of dh in blocks without a label. */
     for (int i = 1; i < call->out_count; i++) {
-        const et_tensor *tensor = &plan->values[call->out[i]].tensor;
+        const et_tensor *tensor = out_tensor(plan, call, i);
         if (tensor->data)
             memset(tensor->data, 0, et_tensor_bytes(*tensor));
     }
@@ -805,7 +805,7 @@ static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
                           softmax->correct + row, block.rows);
     }
     sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the other sums count halves already */
-    float *result = et_plan_data(plan, call->out[0]);
+    float *result = out(plan, call, 0);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];
 }
