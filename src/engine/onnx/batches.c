@@ -93,8 +93,8 @@ static int check_node(const et_node *node, const char *path, et_error *error)
 
 static int check_nodes(const export *e, const char *path, et_error *error)
 {
-    bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
-    int status = needed ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    bool *needed;
+    int status = et_onnx_needed(&needed, e->graph, e->outputs, e->output_count, error);
     for (int i = 0; i < e->graph->count && !status; i++)
         if (needed[i])
             status = check_node(e->graph->nodes[i], path, error);
@@ -140,9 +140,10 @@ static const char *add_input(export *e, const et_node *node)
 static int replace_inputs(export *e, et_error *error)
 {
     const size_t count = (size_t)e->binding_count;
-    const char **names = et_alloc_zero(count, sizeof *names);
-    const char **values = et_alloc_zero(count, sizeof *values);
-    int status = names && values ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    const char **names, **values = NULL;
+    int status = ET_ALLOC_ZERO(names, count, "a model to export", error);
+    if (!status)
+        status = ET_ALLOC_ZERO(values, count, "a model to export", error);
     for (size_t i = 0; !status && i < count; i++)
         names[i] = e->bindings[i].name;
     if (!status)
@@ -157,12 +158,12 @@ static int replace_inputs(export *e, et_error *error)
 
 static int add_inputs(export *e, const char *path, et_error *error)
 {
-    bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
-    int inputs = 0;
+    bool *needed;
+    int inputs = 0, status = et_onnx_needed(&needed, e->graph, e->outputs, e->output_count, error);
     for (int i = 0; i < e->graph->count; i++)
         inputs += e->graph->nodes[i]->op == ET_OP_INPUT;
-    e->bindings = et_alloc_zero((size_t)inputs, sizeof *e->bindings);
-    int status = needed && e->bindings ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    if (!status)
+        status = ET_ALLOC_ZERO(e->bindings, inputs, "a model to export", error);
     for (int i = 0; i < e->graph->count && !status; i++) {
         const et_node *node = e->graph->nodes[i];
         if (needed[i] && node->op == ET_OP_INPUT)

@@ -54,9 +54,10 @@ typedef struct et_onnx_graph {
     int cache_count;
 } et_onnx_graph;
 
-/* For each node id, [graph->count]: whether outputs need the node. Free with et_free. NULL: no
- * memory. */
-bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count);
+/* For each node id, [graph->count]: whether outputs need the node. Free *out with et_free, also
+ * after ET_ENOMEM. */
+int et_onnx_needed(bool **out, const et_graph *graph, et_node *const *outputs, int count,
+                   et_error *error);
 
 /* Adds the nodes that outputs [count] need; values [count] become their names. ET_ECONFIG: an op
  * has no form in ONNX; the error names it. */

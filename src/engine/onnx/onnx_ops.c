@@ -74,11 +74,9 @@ static const char *open_shape(et_onnx_exporter *exporter, et_shape shape)
     return et_onnx_ints(exporter->model, shape.size, shape.rank);
 }
 
-static const char *in(const et_onnx_exporter *exporter, const et_node *node, int i)
-{
-    et_assert(i < node->inputs);
-    return exporter->values[node->input[i]->id];
-}
+/* In a function of an exporter and a node: the value of an input, and a new node. */
+#define IN(i)         (exporter->values[node->input[i]->id])
+#define CALL(op, ...) et_onnx_call(exporter->model, op, __VA_ARGS__)
 
 /* NULL: no binding of that name. */
 static const et_onnx_binding *binding_of(const et_onnx_exporter *exporter, const char *name)
@@ -223,25 +221,24 @@ static const char *onnx_ATTENTION(et_onnx_exporter *exporter, const et_node *nod
     if (!find_side(exporter, node, node->input[2], &query) ||
         !find_side(exporter, node, node->input[3], &key))
         return NULL;
-    const char *q = in(exporter, node, 0), *kv = in(exporter, node, 1);
+    const char *q = IN(0), *kv = IN(1);
     if (a->self)
         q = columns(model, q, 0, width);
     const et_onnx_cache all = find_keys(exporter, node, kv, a->self ? width : 0, key);
     if (!all.key && node->input[1]->op == ET_OP_INPUT)
         return refuse(exporter, node, "its keys and values are not bound");
-    const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
-                                      transpose(model, all.key, last_two, 4));
-    scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));
+    const char *scores =
+        CALL("MatMul", split(model, q, query, heads, head), transpose(model, all.key, last_two, 4));
+    scores = CALL("Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));
     if (a->attention.causal)
         scores = masked(model, scores, up_to_itself(model, scores));
     if (key.mask)
         scores = masked(model, scores, key.mask);
-    const char *weights = et_onnx_call(model, "Softmax", scores);
+    const char *weights = CALL("Softmax", scores);
     et_onnx_set_int(model, "axis", -1);
     const int64_t rows[] = { -1, width };
-    const char *mixed =
-        transpose(model, et_onnx_call(model, "MatMul", weights, all.value), heads_first, 4);
-    return et_onnx_call(model, "Reshape", mixed, et_onnx_ints(model, rows, 2));
+    const char *mixed = transpose(model, CALL("MatMul", weights, all.value), heads_first, 4);
+    return CALL("Reshape", mixed, et_onnx_ints(model, rows, 2));
 }
 /* ---- leaves ---- */
 
@@ -277,12 +274,12 @@ static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node
     if (symbol_of(exporter, count - 1))
         return NULL;
     const int64_t none = 0;
-    const char *size = et_onnx_call(exporter->model, "Squeeze", size_of(exporter, count),
-                                    et_onnx_ints(exporter->model, &none, 1));
-    const char *each = et_onnx_call(exporter->model, "Range", et_onnx_int(exporter->model, 0), size,
-                                    et_onnx_int(exporter->model, 1));
-    each = et_onnx_call(exporter->model, "Mul", each, et_onnx_int(exporter->model, steps.step));
-    return et_onnx_call(exporter->model, "Add", each, et_onnx_int(exporter->model, steps.first));
+    const char *size =
+        CALL("Squeeze", size_of(exporter, count), et_onnx_ints(exporter->model, &none, 1));
+    const char *each =
+        CALL("Range", et_onnx_int(exporter->model, 0), size, et_onnx_int(exporter->model, 1));
+    each = CALL("Mul", each, et_onnx_int(exporter->model, steps.step));
+    return CALL("Add", each, et_onnx_int(exporter->model, steps.first));
 }
 
 /* ---- element by element ---- */
@@ -290,7 +287,7 @@ static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node
 #define BINARY(id, op)                                                                             \
     static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(exporter->model, op, in(exporter, node, 0), in(exporter, node, 1));    \
+        return CALL(op, IN(0), IN(1));                                                             \
     }
 BINARY(ADD, "Add")
 BINARY(SUB, "Sub")
@@ -300,7 +297,7 @@ BINARY(DIV, "Div")
 #define UNARY(id, op)                                                                              \
     static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(exporter->model, op, in(exporter, node, 0));                           \
+        return CALL(op, IN(0));                                                                    \
     }
 UNARY(RELU, "Relu")
 UNARY(TANH, "Tanh")
@@ -318,8 +315,7 @@ UNARY(ABS, "Abs")
 #define CONSTANT(id, op)                                                                           \
     static const char *onnx_##id(et_onnx_exporter *exporter, const et_node *node)                  \
     {                                                                                              \
-        return et_onnx_call(exporter->model, op, in(exporter, node, 0),                            \
-                            et_onnx_float(exporter->model, node->attributes.x));                   \
+        return CALL(op, IN(0), et_onnx_float(exporter->model, node->attributes.x));                \
     }
 CONSTANT(SCALE, "Mul")
 CONSTANT(OFFSET, "Add")
@@ -330,32 +326,30 @@ CONSTANT(AT_MOST, "Min")
 static const char *onnx_COPY(et_onnx_exporter *exporter, const et_node *node)
 {
     if (et_shape_equal(node->type[0].shape, node->input[0]->type[0].shape))
-        return in(exporter, node, 0);
-    return et_onnx_call(exporter->model, "Expand", in(exporter, node, 0),
-                        shape_of(exporter, node->type[0].shape));
+        return IN(0);
+    return CALL("Expand", IN(0), shape_of(exporter, node->type[0].shape));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 */
 static const char *onnx_GELU(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;
-    const char *x = in(exporter, node, 0);
-    const char *erf =
-        et_onnx_call(m, "Erf", et_onnx_call(m, "Mul", x, et_onnx_float(m, (float)(1 / sqrt(2.0)))));
-    const char *half = et_onnx_call(m, "Mul", x, et_onnx_float(m, 0.5f));
-    return et_onnx_call(m, "Mul", half, et_onnx_call(m, "Add", erf, et_onnx_float(m, 1)));
+    const char *x = IN(0);
+    const char *erf = CALL("Erf", CALL("Mul", x, et_onnx_float(m, (float)(1 / sqrt(2.0)))));
+    const char *half = CALL("Mul", x, et_onnx_float(m, 0.5f));
+    return CALL("Mul", half, CALL("Add", erf, et_onnx_float(m, 1)));
 }
 
 static const char *onnx_SWISH(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *x = in(exporter, node, 0);
-    return et_onnx_call(exporter->model, "Mul", x, et_onnx_call(exporter->model, "Sigmoid", x));
+    const char *x = IN(0);
+    return CALL("Mul", x, CALL("Sigmoid", x));
 }
 
 /* Their defaults are rounded to float32 otherwise. */
 static const char *onnx_SELU(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *y = et_onnx_call(exporter->model, "Selu", in(exporter, node, 0));
+    const char *y = CALL("Selu", IN(0));
     et_onnx_set_float(exporter->model, "alpha", 1.67326319f);
     et_onnx_set_float(exporter->model, "gamma", 1.05070102f);
     return y;
@@ -364,15 +358,14 @@ static const char *onnx_SELU(et_onnx_exporter *exporter, const et_node *node)
 /* Mish as an op of its own begins with a later version. */
 static const char *onnx_MISH(et_onnx_exporter *exporter, const et_node *node)
 {
-    et_onnx *m = exporter->model;
-    const char *x = in(exporter, node, 0);
-    const char *slope = et_onnx_call(m, "Tanh", et_onnx_call(m, "Softplus", x));
-    return et_onnx_call(m, "Mul", x, slope);
+    const char *x = IN(0);
+    const char *slope = CALL("Tanh", CALL("Softplus", x));
+    return CALL("Mul", x, slope);
 }
 
 static const char *onnx_SQUARE(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(exporter->model, "Mul", in(exporter, node, 0), in(exporter, node, 0));
+    return CALL("Mul", IN(0), IN(0));
 }
 
 /* ---- sums and rows ---- */
@@ -381,9 +374,8 @@ static const char *reduce(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;
     const int64_t axis = node->op == ET_OP_ROW_SUM;
-    const char *y = node->op == ET_OP_SUM ? et_onnx_call(m, "ReduceSum", in(exporter, node, 0))
-                                          : et_onnx_call(m, "ReduceSum", in(exporter, node, 0),
-                                                         et_onnx_ints(m, &axis, 1));
+    const char *y = node->op == ET_OP_SUM ? CALL("ReduceSum", IN(0))
+                                          : CALL("ReduceSum", IN(0), et_onnx_ints(m, &axis, 1));
     et_onnx_set_int(m, "keepdims", axis);
     return y;
 }
@@ -393,14 +385,13 @@ static const char *reduce(et_onnx_exporter *exporter, const et_node *node)
 
 static const char *onnx_FILL(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(exporter->model, "Expand", in(exporter, node, 0),
-                        et_onnx_call(exporter->model, "Shape", in(exporter, node, 1)));
+    return CALL("Expand", IN(0), CALL("Shape", IN(1)));
 }
 
 static const char *over_columns(et_onnx_exporter *exporter, const et_node *node)
 {
     const char *op = node->op == ET_OP_SOFTMAX ? "Softmax" : "LogSoftmax";
-    const char *y = et_onnx_call(exporter->model, op, in(exporter, node, 0));
+    const char *y = CALL(op, IN(0));
     et_onnx_set_int(exporter->model, "axis", -1);
     return y;
 }
@@ -417,8 +408,7 @@ static const char *groups_first(et_onnx_exporter *exporter, const et_node *node,
     const et_shape shape = node->input[input]->type[0].shape;
     const int64_t groups = node->attributes.matmul.groups;
     const et_shape apart = et_shape_3(shape.size[0], groups, shape.size[1] / groups);
-    const char *x = et_onnx_call(exporter->model, "Reshape", in(exporter, node, input),
-                                 open_shape(exporter, apart));
+    const char *x = CALL("Reshape", IN(input), open_shape(exporter, apart));
     return transpose(exporter->model, x, transposed ? across : order, 3);
 }
 
@@ -427,12 +417,12 @@ static const char *grouped_product(et_onnx_exporter *exporter, const et_node *no
     static const int64_t order[] = { 1, 0, 2 };
     const et_matmul_options *o = &node->attributes.matmul;
     et_onnx *m = exporter->model;
-    const char *y = et_onnx_call(m, "MatMul", groups_first(exporter, node, 0, o->transpose_a),
-                                 groups_first(exporter, node, 1, o->transpose_b));
+    const char *y = CALL("MatMul", groups_first(exporter, node, 0, o->transpose_a),
+                         groups_first(exporter, node, 1, o->transpose_b));
     y = transpose(m, y, order, 3);
-    y = et_onnx_call(m, "Reshape", y, open_shape(exporter, node->type[0].shape));
-    y = node->inputs == 3 ? et_onnx_call(m, "Add", y, in(exporter, node, 2)) : y;
-    return o->relu ? et_onnx_call(m, "Relu", y) : y;
+    y = CALL("Reshape", y, open_shape(exporter, node->type[0].shape));
+    y = node->inputs == 3 ? CALL("Add", y, IN(2)) : y;
+    return o->relu ? CALL("Relu", y) : y;
 }
 
 static const char *onnx_MATMUL(et_onnx_exporter *exporter, const et_node *node)
@@ -441,19 +431,16 @@ static const char *onnx_MATMUL(et_onnx_exporter *exporter, const et_node *node)
     et_onnx *m = exporter->model;
     if (et_matmul_groups(o) > 1)
         return grouped_product(exporter, node);
-    const char *y = node->inputs == 3
-                        ? et_onnx_call(m, "Gemm", in(exporter, node, 0), in(exporter, node, 1),
-                                       in(exporter, node, 2))
-                        : et_onnx_call(m, "Gemm", in(exporter, node, 0), in(exporter, node, 1));
+    const char *y =
+        node->inputs == 3 ? CALL("Gemm", IN(0), IN(1), IN(2)) : CALL("Gemm", IN(0), IN(1));
     et_onnx_set_int(m, "transA", o->transpose_a);
     et_onnx_set_int(m, "transB", o->transpose_b);
-    return o->relu ? et_onnx_call(m, "Relu", y) : y;
+    return o->relu ? CALL("Relu", y) : y;
 }
 
 static const char *onnx_LAYER_NORM(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *y = et_onnx_call(exporter->model, "LayerNormalization", in(exporter, node, 0),
-                                 in(exporter, node, 1), in(exporter, node, 2));
+    const char *y = CALL("LayerNormalization", IN(0), IN(1), IN(2));
     et_onnx_set_int(exporter->model, "axis", -1);
     et_onnx_set_float(exporter->model, "epsilon", node->attributes.x);
     return y;
@@ -464,12 +451,12 @@ static const char *onnx_RMS_NORM(et_onnx_exporter *exporter, const et_node *node
 {
     et_onnx *m = exporter->model;
     const int64_t last = -1;
-    const char *x = in(exporter, node, 0);
-    const char *mean = et_onnx_call(m, "ReduceMean", et_onnx_call(m, "Mul", x, x));
+    const char *x = IN(0);
+    const char *mean = CALL("ReduceMean", CALL("Mul", x, x));
     et_onnx_set_ints(m, "axes", &last, 1);
-    mean = et_onnx_call(m, "Add", mean, et_onnx_float(m, node->attributes.x));
-    const char *y = et_onnx_call(m, "Div", x, et_onnx_call(m, "Sqrt", mean));
-    return et_onnx_call(m, "Mul", y, in(exporter, node, 1));
+    mean = CALL("Add", mean, et_onnx_float(m, node->attributes.x));
+    const char *y = CALL("Div", x, CALL("Sqrt", mean));
+    return CALL("Mul", y, IN(1));
 }
 
 /* Channels are last, so all of it is repeated by rows. */
@@ -478,12 +465,10 @@ static const char *onnx_BATCH_NORM(et_onnx_exporter *exporter, const et_node *no
     et_onnx *m = exporter->model;
     if (node->inputs < 5)
         return refuse(exporter, node, "it normalizes by its own batch: build it for inference");
-    const char *variance =
-        et_onnx_call(m, "Add", in(exporter, node, 4), et_onnx_float(m, node->attributes.x));
-    const char *factor =
-        et_onnx_call(m, "Div", in(exporter, node, 1), et_onnx_call(m, "Sqrt", variance));
-    const char *y = et_onnx_call(m, "Sub", in(exporter, node, 0), in(exporter, node, 3));
-    return et_onnx_call(m, "Add", et_onnx_call(m, "Mul", y, factor), in(exporter, node, 2));
+    const char *variance = CALL("Add", IN(4), et_onnx_float(m, node->attributes.x));
+    const char *factor = CALL("Div", IN(1), CALL("Sqrt", variance));
+    const char *y = CALL("Sub", IN(0), IN(3));
+    return CALL("Add", CALL("Mul", y, factor), IN(2));
 }
 
 /* ---- look-ups ---- */
@@ -504,16 +489,15 @@ static const char *onnx_EMBEDDING(et_onnx_exporter *exporter, const et_node *nod
 {
     et_onnx *m = exporter->model;
     const int64_t down = 1;
-    const char *ids = in(exporter, node, 0);
-    const char *y = look_up(m, in(exporter, node, 1), ids);
-    y = et_onnx_call(m, "Mul", y, et_onnx_float(m, node->attributes.x));
+    const char *ids = IN(0);
+    const char *y = look_up(m, IN(1), ids);
+    y = CALL("Mul", y, et_onnx_float(m, node->attributes.x));
     if (node->inputs == 2)
         return y;
-    y = et_onnx_call(m, "Add", y,
-                     et_onnx_call(m, "Gather", in(exporter, node, 3), in(exporter, node, 2)));
-    const char *there = et_onnx_call(m, "GreaterOrEqual", ids, et_onnx_int(m, 0));
-    there = et_onnx_call(m, "Unsqueeze", there, et_onnx_ints(m, &down, 1));
-    return et_onnx_call(m, "Where", there, y, et_onnx_float(m, 0));
+    y = CALL("Add", y, CALL("Gather", IN(3), IN(2)));
+    const char *there = CALL("GreaterOrEqual", ids, et_onnx_int(m, 0));
+    there = CALL("Unsqueeze", there, et_onnx_ints(m, &down, 1));
+    return CALL("Where", there, y, et_onnx_float(m, 0));
 }
 
 static const char *part(et_onnx *m, const char *x, const char *first, const char *end, int64_t axis)
@@ -531,13 +515,12 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_exporter *exporter, const et_node 
     for (int c = 0; c < a->count; c++) {
         const int64_t rows = a->columns[c].rows, width = a->columns[c].width;
         const int64_t end = at + rows * width, shape[] = { rows, width };
-        const char *table =
-            part(m, in(exporter, node, 1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
-        table = et_onnx_call(m, "Reshape", table, et_onnx_ints(m, shape, 2));
-        const char *ids = et_onnx_call(m, "Gather", in(exporter, node, 0), et_onnx_int(m, c));
+        const char *table = part(m, IN(1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
+        table = CALL("Reshape", table, et_onnx_ints(m, shape, 2));
+        const char *ids = CALL("Gather", IN(0), et_onnx_int(m, c));
         et_onnx_set_int(m, "axis", 1);
         const char *one = look_up(m, table, ids);
-        all = c ? et_onnx_call(m, "Concat", all, one) : one;
+        all = c ? CALL("Concat", all, one) : one;
         if (c)
             et_onnx_set_int(m, "axis", 1);
         at = end;
@@ -547,24 +530,24 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_exporter *exporter, const et_node 
 
 static const char *onnx_GATHER(et_onnx_exporter *exporter, const et_node *node)
 {
-    return look_up(exporter->model, in(exporter, node, 0), in(exporter, node, 1));
+    return look_up(exporter->model, IN(0), IN(1));
 }
 
 /* In ONNX a negative id counts from the end, one beyond the depth gives zeros. */
 static const char *onnx_ONE_HOT(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;
-    const char *depth = et_onnx_int(m, node->attributes.count), *ids = in(exporter, node, 0);
-    ids = et_onnx_call(m, "Where", et_onnx_call(m, "Less", ids, et_onnx_int(m, 0)), depth, ids);
+    const char *depth = et_onnx_int(m, node->attributes.count), *ids = IN(0);
+    ids = CALL("Where", CALL("Less", ids, et_onnx_int(m, 0)), depth, ids);
     const int64_t off_on[] = { 0, 1 };
-    const char *both = et_onnx_call(m, "Cast", et_onnx_ints(m, off_on, 2));
+    const char *both = CALL("Cast", et_onnx_ints(m, off_on, 2));
     et_onnx_set_int(m, "to", ET_ONNX_F32);
-    return et_onnx_call(m, "OneHot", ids, depth, both);
+    return CALL("OneHot", ids, depth, both);
 }
 
 static const char *onnx_CAST(et_onnx_exporter *exporter, const et_node *node)
 {
-    const char *y = et_onnx_call(exporter->model, "Cast", in(exporter, node, 0));
+    const char *y = CALL("Cast", IN(0));
     et_onnx_set_int(exporter->model, "to", ET_ONNX_F32);
     return y;
 }
@@ -573,15 +556,14 @@ static const char *onnx_CAST(et_onnx_exporter *exporter, const et_node *node)
 
 static const char *onnx_RESHAPE(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_call(exporter->model, "Reshape", in(exporter, node, 0),
-                        open_shape(exporter, node->type[0].shape));
+    return CALL("Reshape", IN(0), open_shape(exporter, node->type[0].shape));
 }
 
 static const char *onnx_CONCATENATE(et_onnx_exporter *exporter, const et_node *node)
 {
     const char *parts[ET_NODE_INPUTS_MAX];
     for (int i = 0; i < node->inputs; i++)
-        parts[i] = in(exporter, node, i);
+        parts[i] = IN(i);
     const char *y = et_onnx_node(exporter->model, "Concat", parts, node->inputs);
     et_onnx_set_int(exporter->model, "axis", node->attributes.along.axis);
     return y;
@@ -590,7 +572,7 @@ static const char *onnx_CONCATENATE(et_onnx_exporter *exporter, const et_node *n
 static const char *onnx_SLICE(et_onnx_exporter *exporter, const et_node *node)
 {
     const et_axis_range along = node->attributes.along;
-    return part(exporter->model, in(exporter, node, 0), size_of(exporter, along.first),
+    return part(exporter->model, IN(0), size_of(exporter, along.first),
                 size_of(exporter, along.first + along.count), along.axis);
 }
 
@@ -610,16 +592,15 @@ static const char *onnx_CONVOLUTION(et_onnx_exporter *exporter, const et_node *n
     static const int64_t weight_order[] = { 3, 2, 0, 1 }, ones[] = { 1, 1 };
     const et_convolution_options *o = &node->attributes.convolution;
     et_onnx *m = exporter->model;
-    const char *x = transpose(m, in(exporter, node, 0), channels_first, 4);
-    const char *weight = transpose(m, in(exporter, node, 1), weight_order, 4);
-    const char *y = node->inputs == 3 ? et_onnx_call(m, "Conv", x, weight, in(exporter, node, 2))
-                                      : et_onnx_call(m, "Conv", x, weight);
+    const char *x = transpose(m, IN(0), channels_first, 4);
+    const char *weight = transpose(m, IN(1), weight_order, 4);
+    const char *y = node->inputs == 3 ? CALL("Conv", x, weight, IN(2)) : CALL("Conv", x, weight);
     set_pair(m, "strides", o->stride, ones);
     set_pair(m, "dilations", o->dilation, ones);
     /* If a window does not fit, the odd padding is at the end, as in TensorFlow. */
     et_onnx_set_text(m, "auto_pad", o->same ? "SAME_UPPER" : "VALID");
     if (o->relu)
-        y = et_onnx_call(m, "Relu", y);
+        y = CALL("Relu", y);
     return transpose(m, y, channels_last, 4);
 }
 
@@ -631,7 +612,7 @@ static const char *pool(et_onnx_exporter *exporter, const et_node *node)
     const int64_t window[] = { o->window[0] ? o->window[0] : image[0],
                                o->window[1] ? o->window[1] : image[1] };
     et_onnx *m = exporter->model;
-    const char *y = et_onnx_call(m, op, transpose(m, in(exporter, node, 0), channels_first, 4));
+    const char *y = CALL(op, transpose(m, IN(0), channels_first, 4));
     et_onnx_set_ints(m, "kernel_shape", window, 2);
     set_pair(m, "strides", o->stride, window);
     et_onnx_set_text(m, "auto_pad", o->same ? "SAME_UPPER" : "VALID");
@@ -692,15 +673,18 @@ static const char *(*const rules[ET_OP_COUNT])(et_onnx_exporter *, const et_node
 };
 
 /* Inputs have smaller ids, so one pass backwards finds all that is needed. */
-bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count)
+int et_onnx_needed(bool **out, const et_graph *graph, et_node *const *outputs, int count,
+                   et_error *error)
 {
-    bool *needed = et_alloc_zero((size_t)graph->count, sizeof *needed);
-    for (int i = 0; i < count && needed; i++)
+    if (ET_ALLOC_ZERO(*out, graph->count, "a model to export", error))
+        return ET_ENOMEM;
+    bool *needed = *out;
+    for (int i = 0; i < count; i++)
         needed[outputs[i]->id] = true;
-    for (int i = graph->count; i-- > 0 && needed;)
+    for (int i = graph->count; i-- > 0;)
         for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++)
             needed[graph->nodes[i]->input[k]->id] = true;
-    return needed;
+    return ET_OK;
 }
 
 int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
@@ -709,10 +693,10 @@ int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const
     et_node *const *nodes = graph->graph->nodes;
     const int all = graph->graph->count;
     et_onnx_exporter exporter = { .model = model, .from = graph, .error = error };
-    bool *needed = et_onnx_needed(graph->graph, outputs, count);
-    exporter.values = et_alloc_zero((size_t)all, sizeof *exporter.values);
-    if (!needed || !exporter.values)
-        exporter.status = et_alloc_failed(error, (size_t)all, "a model to export");
+    bool *needed;
+    exporter.status = et_onnx_needed(&needed, graph->graph, outputs, count, error);
+    if (!exporter.status)
+        exporter.status = ET_ALLOC_ZERO(exporter.values, all, "a model to export", error);
     for (int i = 0; i < all && !exporter.status; i++)
         if (needed[i])
             exporter.values[i] = rules[nodes[i]->op](&exporter, nodes[i]);
