@@ -27,30 +27,20 @@ typedef struct et_conv_block et_conv_block;
  * weight (the library's choice; images are [N, H, W, C]), and that it neither allocates nor starts
  * threads when it runs. Invariants as in gemm/onednn_block.c.
  *
- * The three layouts of each block have the same numbers for any computation: A is read first, B
- * second, OUT is written, as in et_conv_run. WEIGHT says which of them is the weight. */
-
-enum { A, B, OUT, BIAS, SCRATCH, MEMORIES };
-
-typedef struct thread_memory {
-    dnnl_memory_t of[MEMORIES];
-} thread_memory;
+ * A, B and OUT are in the order of et_conv_run's; `weight` says which of them is the weight. */
 
 struct et_conv_block {
     et_conv_kind kind;
     et_conv_shape shape;
     int64_t samples;
     et_dtype as;
-    int threads, weight; /* weight: B or OUT */
-    dnnl_engine_t engine;
-    dnnl_stream_t *streams; /* [threads] */
-    layout layouts[MEMORIES];
-    layout stored; /* the weight as the store has it */
-    bool has[MEMORIES];
+    int weight;                    /* B or OUT */
+    primitive convolution;         /* its engine is the block's */
+    dnnl_stream_t *streams;        /* [threads] */
+    layout stored;                 /* the weight as the store has it */
     dnnl_primitive_desc_t forward; /* what derivatives are described by; owned */
-    dnnl_primitive_desc_t description, reordering;
-    dnnl_primitive_t convolution, reorder;
-    thread_memory *memory; /* [threads] */
+    dnnl_primitive_desc_t reordering;
+    dnnl_primitive_t reorder;
     dnnl_memory_t packed, plain, reorder_scratch;
     size_t scratch; /* bytes of each thread, aligned to 64 */
 };
@@ -120,11 +110,11 @@ static dnnl_status_t describe(et_conv_block *block, const views *v,
                          .dilations = { s->down.dilation - 1, s->across.dilation - 1 },
                          .before = { s->down.before, s->across.before },
                          .after = { s->down.after, s->across.after } };
-    dnnl_engine_t engine = block->engine;
+    primitive *p = &block->convolution;
     dnnl_status_t done = dnnl_success;
     if (block->kind != ET_CONV_FORWARD)
-        done = describe_as(&block->forward, ET_CONV_FORWARD, engine, v, &g, NULL, attributes);
-    return done == dnnl_success ? describe_as(&block->description, block->kind, engine, v, &g,
+        done = describe_as(&block->forward, ET_CONV_FORWARD, p->engine, v, &g, NULL, attributes);
+    return done == dnnl_success ? describe_as(&p->description, block->kind, p->engine, v, &g,
                                               block->forward, attributes)
                                 : done;
 }
@@ -140,7 +130,7 @@ static dnnl_status_t describe_block(et_conv_block *block, layout *any)
     dnnl_dims_t bias = { s->filters };
     const dnnl_data_type_t type = type_of(block->as);
     const dnnl_data_type_t weight = block->kind == ET_CONV_WEIGHT ? dnnl_f32 : type;
-    layout *of = block->layouts;
+    layout *of = block->convolution.layouts;
     const int image_x = block->kind == ET_CONV_DATA ? OUT : A;
     const int image_y = block->kind == ET_CONV_FORWARD ? OUT : block->kind == ET_CONV_DATA ? A : B;
     dnnl_primitive_attr_t attributes = NULL;
@@ -164,44 +154,38 @@ static dnnl_status_t describe_block(et_conv_block *block, layout *any)
     return done;
 }
 
-/* The weight's and the scratch's layouts are known once the primitive is described. */
+/* The weight's layout is known once the primitive is described. */
 static dnnl_status_t make_convolution(et_conv_block *block)
 {
+    primitive *p = &block->convolution;
     const dnnl_query_t which =
         block->kind == ET_CONV_WEIGHT ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
-    layout_ref weight = dnnl_primitive_desc_query_md(block->description, which, 0);
-    layout_ref scratch =
-        dnnl_primitive_desc_query_md(block->description, dnnl_query_scratchpad_md, 0);
-    block->has[SCRATCH] = scratch && dnnl_memory_desc_get_size(scratch) > 0;
-    block->has[A] = block->has[B] = block->has[OUT] = true;
-    block->has[BIAS] = block->shape.bias;
-    dnnl_status_t done = layout_copy(&block->layouts[block->weight], weight);
-    if (done == dnnl_success && block->has[SCRATCH])
-        done = layout_copy(&block->layouts[SCRATCH], scratch);
-    if (block->has[SCRATCH])
-        block->scratch = dnnl_memory_desc_get_size(scratch);
+    layout_ref weight = dnnl_primitive_desc_query_md(p->description, which, 0);
+    dnnl_status_t done = layout_copy(&p->layouts[block->weight], weight);
     if (done == dnnl_success)
-        done = dnnl_primitive_create(&block->convolution, block->description);
+        done = primitive_make(p, block->shape.bias);
+    block->scratch = primitive_scratch(p);
     return done;
 }
 
 /* Memory objects without memory, filled in at every run. */
 static dnnl_status_t make_memory(const et_conv_block *block, dnnl_memory_t *out, layout_ref of)
 {
-    return dnnl_memory_create(out, of, block->engine, DNNL_MEMORY_NONE);
+    return dnnl_memory_create(out, of, block->convolution.engine, DNNL_MEMORY_NONE);
 }
 
 /* From the store's layout to the primitive's, or back. */
 static dnnl_status_t make_reorder(et_conv_block *block)
 {
-    layout_ref own = ref(&block->layouts[block->weight]), stored = ref(&block->stored);
+    const primitive *p = &block->convolution;
+    layout_ref own = ref(&p->layouts[block->weight]), stored = ref(&block->stored);
     const bool back = block->kind == ET_CONV_WEIGHT;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_status_t done = make_attributes(&attributes);
     if (done == dnnl_success)
-        done = dnnl_reorder_primitive_desc_create(&block->reordering, back ? own : stored,
-                                                  block->engine, back ? stored : own, block->engine,
-                                                  attributes);
+        done =
+            dnnl_reorder_primitive_desc_create(&block->reordering, back ? own : stored, p->engine,
+                                               back ? stored : own, p->engine, attributes);
     if (attributes)
         dnnl_primitive_attr_destroy(attributes);
     if (done == dnnl_success)
@@ -222,16 +206,6 @@ static dnnl_status_t make_reorder(et_conv_block *block)
     return done;
 }
 
-static dnnl_status_t make_memories(et_conv_block *block)
-{
-    dnnl_status_t done = dnnl_success;
-    for (int thread = 0; thread < block->threads; thread++)
-        for (int i = 0; done == dnnl_success && i < MEMORIES; i++)
-            if (block->has[i])
-                done = make_memory(block, &block->memory[thread].of[i], ref(&block->layouts[i]));
-    return done;
-}
-
 /* oneDNN plans for as many threads as OpenMP would give it: one. */
 static dnnl_status_t make(et_conv_block *block)
 {
@@ -239,17 +213,16 @@ static dnnl_status_t make(et_conv_block *block)
     layout any;
     memset(&any, 0, sizeof any);
     omp_set_num_threads(1);
-    dnnl_status_t done = dnnl_engine_create(&block->engine, dnnl_cpu, 0);
-    for (int i = 0; done == dnnl_success && i < block->threads; i++)
-        done = dnnl_stream_create(&block->streams[i], block->engine, dnnl_stream_default_flags);
+    primitive *p = &block->convolution;
+    dnnl_status_t done = dnnl_engine_create(&p->engine, dnnl_cpu, 0);
+    for (int i = 0; done == dnnl_success && i < p->threads; i++)
+        done = dnnl_stream_create(&block->streams[i], p->engine, dnnl_stream_default_flags);
     if (done == dnnl_success)
         done = describe_block(block, &any);
     if (done == dnnl_success)
         done = make_convolution(block);
     if (done == dnnl_success)
         done = make_reorder(block);
-    if (done == dnnl_success)
-        done = make_memories(block);
     layout_free(&any);
     omp_set_num_threads(threads);
     return done;
@@ -261,40 +234,29 @@ static void free_memory(dnnl_memory_t memory)
         dnnl_memory_destroy(memory);
 }
 
-static void free_description(dnnl_primitive_desc_t description)
-{
-    if (description)
-        dnnl_primitive_desc_destroy(description);
-}
-
 /* Accepts a partly made block; frees primitives before their descriptions. */
 static void block_free(et_conv_block *block)
 {
     if (!block)
         return;
-    for (int thread = 0; thread < block->threads; thread++) {
-        for (int i = 0; block->memory && i < MEMORIES; i++)
-            free_memory(block->memory[thread].of[i]);
-        if (block->streams && block->streams[thread])
+    primitive *p = &block->convolution;
+    for (int thread = 0; block->streams && thread < p->threads; thread++)
+        if (block->streams[thread])
             dnnl_stream_destroy(block->streams[thread]);
-    }
     free_memory(block->packed);
     free_memory(block->plain);
     free_memory(block->reorder_scratch);
-    if (block->convolution)
-        dnnl_primitive_destroy(block->convolution);
+    primitive_release(p);
     if (block->reorder)
         dnnl_primitive_destroy(block->reorder);
-    free_description(block->description);
-    free_description(block->reordering);
-    free_description(block->forward);
-    for (int i = 0; i < MEMORIES; i++)
-        layout_free(&block->layouts[i]);
+    if (block->reordering)
+        dnnl_primitive_desc_destroy(block->reordering);
+    if (block->forward)
+        dnnl_primitive_desc_destroy(block->forward);
     layout_free(&block->stored);
-    if (block->engine)
-        dnnl_engine_destroy(block->engine);
+    if (p->engine)
+        dnnl_engine_destroy(p->engine);
     et_free(block->streams);
-    et_free(block->memory);
     et_free(block);
 }
 
@@ -308,19 +270,18 @@ static int block_new(et_conv_block **out, et_conv_kind kind, const et_conv_shape
     int status = et_memory_check(ONEDNN_MAKING_ROOM, "making a convolution", error);
     if (status)
         return status;
-    et_conv_block *block = et_alloc_zero(1, sizeof *block);
-    if (!block)
-        return et_alloc_failed(error, sizeof *block, "a convolution");
+    et_conv_block *block;
+    if (ET_ALLOC_ZERO(block, 1, "a convolution", error))
+        return ET_ENOMEM;
     block->kind = kind;
     block->shape = *shape;
     block->samples = samples;
     block->as = as;
-    block->threads = threads;
+    block->convolution.threads = threads;
     block->weight = kind == ET_CONV_WEIGHT ? OUT : B;
-    block->streams = et_alloc_zero((size_t)threads, sizeof *block->streams);
-    block->memory = et_alloc_zero((size_t)threads, sizeof *block->memory);
-    if (!block->streams || !block->memory)
-        status = et_alloc_failed(error, (size_t)threads * sizeof *block->memory, "a convolution");
+    if (ET_ALLOC_ZERO(block->streams, threads, "a convolution", error) ||
+        ET_ALLOC_ZERO(block->convolution.memory, threads, "a convolution", error))
+        status = ET_ENOMEM;
     dnnl_status_t done = status ? dnnl_success : make(block);
     if (done != dnnl_success)
         status = onednn_failed(error, done, "a convolution");
@@ -334,26 +295,16 @@ static int block_new(et_conv_block **out, et_conv_kind kind, const et_conv_shape
 /* Bytes of a weight, or of its derivative, in the block's own layout. */
 static size_t block_weight_size(const et_conv_block *block)
 {
-    return dnnl_memory_desc_get_size(ref(&block->layouts[block->weight]));
+    return dnnl_memory_desc_get_size(ref(&block->convolution.layouts[block->weight]));
 }
 
-/* Points a memory object at the data of this run. */
-static dnnl_exec_arg_t argument(dnnl_memory_t memory, int name, const void *data)
-{
-    handle from = { data };
-    et_assert(memory);
-    dnnl_memory_set_data_handle(memory, from.taken);
-    return (dnnl_exec_arg_t){ name, memory };
-}
-
-static void execute(const et_conv_block *block, int thread, dnnl_primitive_t primitive, int count,
+static void execute(const et_conv_block *block, int thread, dnnl_primitive_t op, int count,
                     const dnnl_exec_arg_t *arguments)
 {
     et_assert_equal(omp_get_max_threads(), 1);
     sigset_t before;
     et_onednn_hold_signals(&before); /* a convolution may be a product inside */
-    dnnl_status_t done =
-        dnnl_primitive_execute(primitive, block->streams[thread], count, arguments);
+    dnnl_status_t done = dnnl_primitive_execute(op, block->streams[thread], count, arguments);
     et_onednn_release_signals(&before);
     et_assert_equal(done, dnnl_success);
     (void)done;
@@ -370,20 +321,10 @@ static const int names[][3] = {
 static void block_run(const et_conv_block *block, int thread, void *scratch, void *out,
                       const void *a, const void *b, const float *bias)
 {
-    et_assert(thread >= 0 && thread < block->threads);
-    et_assert(block->has[BIAS] == (bias != NULL));
-    const dnnl_memory_t *of = block->memory[thread].of;
-    const int *name = names[block->kind];
     dnnl_exec_arg_t arguments[MEMORIES];
-    int count = 0;
-    arguments[count++] = argument(of[A], name[A], a);
-    arguments[count++] = argument(of[B], name[B], b);
-    arguments[count++] = argument(of[OUT], name[OUT], out);
-    if (bias)
-        arguments[count++] = argument(of[BIAS], DNNL_ARG_BIAS, bias);
-    if (block->has[SCRATCH])
-        arguments[count++] = argument(of[SCRATCH], DNNL_ARG_SCRATCHPAD, scratch);
-    execute(block, thread, block->convolution, count, arguments);
+    const int count = primitive_arguments(&block->convolution, thread, names[block->kind],
+                                          arguments, a, b, out, bias, scratch);
+    execute(block, thread, block->convolution.op, count, arguments);
 }
 
 /* ---- a convolution ---- */
@@ -450,8 +391,7 @@ static int make_block(et_conv *conv, et_dtype as, et_error *error)
     int status = block_new(&conv->block, conv->kind, &conv->shape, conv->samples, conv->as,
                            conv->threads, conv->as == ET_F32 ? error : NULL);
     /* The library's plain loops are for its own tests. */
-    if (conv->as == ET_F32 ||
-        (!status && strncmp(implementation_of(conv->block->description), "ref", 3) != 0))
+    if (conv->as == ET_F32 || (!status && strncmp(et_conv_implementation(conv), "ref", 3) != 0))
         return status;
     block_free(conv->block);
     conv->block = NULL;
@@ -464,9 +404,9 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
     *out = NULL;
     et_assert(shape->batch >= 1 && shape->down.out >= 1 && shape->across.out >= 1);
     et_assert(kind == ET_CONV_FORWARD || !(shape->bias || shape->relu));
-    et_conv *conv = et_alloc_zero(1, sizeof *conv);
-    if (!conv)
-        return et_alloc_failed(error, sizeof *conv, "a convolution");
+    et_conv *conv;
+    if (ET_ALLOC_ZERO(conv, 1, "a convolution", error))
+        return ET_ENOMEM;
     conv->kind = kind;
     conv->shape = *shape;
     conv->threads = threads;
@@ -507,7 +447,7 @@ et_dtype et_conv_weight_type(const et_conv *conv)
 
 const char *et_conv_implementation(const et_conv *conv)
 {
-    return implementation_of(conv->block->description);
+    return implementation_of(conv->block->convolution.description);
 }
 
 size_t et_conv_scratch(const et_conv *conv)

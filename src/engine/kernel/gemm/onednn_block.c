@@ -68,24 +68,10 @@ struct et_gemm_engine {
     size_t scratch_size;    /* bytes of each */
 };
 
-/* A primitive's arguments on one thread; each keeps the pointer of the last run. */
-enum { A, B, C, BIAS, SCRATCH, MEMORIES };
-
-/* NULL for a memory that the block does not have. */
-typedef struct thread_memory {
-    dnnl_memory_t of[MEMORIES];
-} thread_memory;
-
-/* A primitive of one shape with a set of memory objects for each thread. layouts[i] and of[i] are
- * set where has[i] is true. */
 struct et_gemm_block {
     et_gemm_engine *engine; /* borrowed; outlives the block */
     et_gemm_block_shape shape;
-    layout layouts[MEMORIES];          /* only of existing memories */
-    bool has[MEMORIES];                /* bias and scratch are not always there */
-    dnnl_primitive_desc_t description; /* owned; asked for scratch and implementation */
-    dnnl_primitive_t product;          /* owned; run by any thread */
-    thread_memory *memory;             /* [threads] */
+    primitive product;
 };
 
 /* The engine. */
@@ -101,10 +87,10 @@ static int write_kernels(et_error *error)
 {
     enum { SIDE = 640, DEPTH = 16 };
     int status = et_memory_check(WRITING_ROOM, "kernels of matrix products", error);
-    float *c = status ? NULL : et_alloc_zero((size_t)SIDE * SIDE, sizeof *c);
-    float *ab = status ? NULL : et_alloc_zero((size_t)SIDE * DEPTH, sizeof *ab);
-    if (!status && (!c || !ab))
-        status = et_alloc_failed(error, (size_t)SIDE * SIDE * sizeof *c, "a matrix product");
+    float *c = NULL, *ab = NULL;
+    if (!status && (ET_ALLOC_ZERO(c, SIDE * SIDE, "a matrix product", error) ||
+                    ET_ALLOC_ZERO(ab, SIDE * DEPTH, "a matrix product", error)))
+        status = ET_ENOMEM;
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     dnnl_status_t done = dnnl_success;
@@ -131,10 +117,12 @@ static int write_tiles(et_gemm_engine *engine, et_error *error)
     if (status)
         return status;
     const int threads = omp_get_max_threads();
-    float *c = et_alloc_zero((size_t)SIDE * SIDE, sizeof *c);
-    uint16_t *ab = et_alloc_zero((size_t)SIDE * SIDE, sizeof *ab);
-    status = c && ab ? et_memory_check(ONEDNN_MAKING_ROOM, "kernels of matrix products", error)
-                     : et_alloc_failed(error, (size_t)SIDE * SIDE * sizeof *c, "a matrix product");
+    float *c;
+    uint16_t *ab = NULL;
+    status = ET_ALLOC_ZERO(c, SIDE * SIDE, "a matrix product", error) ||
+                     ET_ALLOC_ZERO(ab, SIDE * SIDE, "a matrix product", error)
+                 ? ET_ENOMEM
+                 : et_memory_check(ONEDNN_MAKING_ROOM, "kernels of matrix products", error);
     omp_set_num_threads(1);
     if (!status && !et_gemm_block_run(block, 0, c, ab, ab, NULL))
         status = onednn_failed(error, dnnl_runtime_error, "its kernels");
@@ -154,15 +142,14 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     int status = et_memory_check(ONEDNN_MAKING_ROOM, "an engine of matrix products", error);
     if (status)
         return status;
-    et_gemm_engine *engine = et_alloc_zero(1, sizeof *engine);
-    if (!engine)
-        return et_alloc_failed(error, sizeof *engine, "an engine of matrix products");
+    et_gemm_engine *engine;
+    if (ET_ALLOC_ZERO(engine, 1, "an engine of matrix products", error))
+        return ET_ENOMEM;
     engine->threads = threads;
-    engine->streams = et_alloc_zero(count, sizeof(dnnl_stream_t));
-    engine->scratch = et_alloc_zero(count, sizeof(void *));
     dnnl_status_t done = dnnl_success;
-    if (!engine->streams || !engine->scratch)
-        status = et_alloc_failed(error, count * sizeof(void *), "an engine of matrix products");
+    if (ET_ALLOC_ZERO(engine->streams, count, "an engine of matrix products", error) ||
+        ET_ALLOC_ZERO(engine->scratch, count, "an engine of matrix products", error))
+        status = ET_ENOMEM;
     else
         done = dnnl_engine_create(&engine->engine, dnnl_cpu, 0);
     for (size_t i = 0; !status && done == dnnl_success && i < count; i++)
@@ -241,7 +228,7 @@ static dnnl_status_t describe_product(et_gemm_block *block)
     dnnl_dims_t a_dims = { shape->m, shape->k }, b_dims = { shape->k, shape->n };
     dnnl_dims_t c_dims = { shape->m, shape->n }, bias_dims = { 1, shape->n };
     dnnl_data_type_t type = type_of(shape->ab);
-    layout *layouts = block->layouts;
+    layout *layouts = block->product.layouts;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_status_t done = attributes_of(&attributes, shape);
     if (done == dnnl_success)
@@ -249,44 +236,15 @@ static dnnl_status_t describe_product(et_gemm_block *block)
     if (done == dnnl_success)
         done = layout_tagged(&layouts[B], 2, b_dims, type, tag_of_b(block));
     if (done == dnnl_success)
-        done = layout_tagged(&layouts[C], 2, c_dims, type_of(shape->c), dnnl_ab);
+        done = layout_tagged(&layouts[OUT], 2, c_dims, type_of(shape->c), dnnl_ab);
     if (done == dnnl_success && shape->bias)
         done = layout_tagged(&layouts[BIAS], 2, bias_dims, dnnl_f32, dnnl_ab);
     if (done == dnnl_success)
-        done =
-            describe(&block->description, block->engine->engine, ref(&layouts[A]), ref(&layouts[B]),
-                     shape->bias ? ref(&layouts[BIAS]) : NULL, ref(&layouts[C]), attributes);
+        done = describe(&block->product.description, block->product.engine, ref(&layouts[A]),
+                        ref(&layouts[B]), shape->bias ? ref(&layouts[BIAS]) : NULL,
+                        ref(&layouts[OUT]), attributes);
     if (attributes)
         dnnl_primitive_attr_destroy(attributes);
-    return done;
-}
-
-/* The scratch's layout is known once the primitive is described. */
-static dnnl_status_t make_product(et_gemm_block *block)
-{
-    layout_ref scratch =
-        dnnl_primitive_desc_query_md(block->description, dnnl_query_scratchpad_md, 0);
-    block->has[A] = block->has[B] = block->has[C] = true;
-    block->has[BIAS] = block->shape.bias;
-    block->has[SCRATCH] = scratch && dnnl_memory_desc_get_size(scratch) > 0;
-    dnnl_status_t done = dnnl_success;
-    if (block->has[SCRATCH])
-        done = layout_copy(&block->layouts[SCRATCH], scratch);
-    if (done == dnnl_success)
-        done = dnnl_primitive_create(&block->product, block->description);
-    return done;
-}
-
-/* Makes memory objects without data; every run sets their pointers. Each (block, thread) has its
- * own, so that setting a pointer is no race. */
-static dnnl_status_t make_memories(et_gemm_block *block)
-{
-    dnnl_status_t done = dnnl_success;
-    for (int thread = 0; thread < block->engine->threads; thread++)
-        for (int i = 0; done == dnnl_success && i < MEMORIES; i++)
-            if (block->has[i])
-                done = dnnl_memory_create(&block->memory[thread].of[i], ref(&block->layouts[i]),
-                                          block->engine->engine, DNNL_MEMORY_NONE);
     return done;
 }
 
@@ -302,17 +260,14 @@ static int make(et_gemm_block *block, et_error *error)
     omp_set_num_threads(1);
     dnnl_status_t done = describe_product(block);
     if (done == dnnl_success)
-        done = make_product(block);
-    if (done == dnnl_success)
-        done = make_memories(block);
+        done = primitive_make(&block->product, block->shape.bias);
     omp_set_num_threads(threads);
     if (done != dnnl_success)
         return onednn_failed(error, done, "a matrix product");
     /* Scratch grows here, at planning: running allocates nothing. A failure half way leaves threads
      * with more than scratch_size says, which harms nothing. */
     et_gemm_engine *engine = block->engine;
-    const size_t size =
-        block->has[SCRATCH] ? dnnl_memory_desc_get_size(ref(&block->layouts[SCRATCH])) : 0;
+    const size_t size = primitive_scratch(&block->product);
     if (size <= engine->scratch_size)
         return ET_OK;
     for (int i = 0; i < engine->threads; i++) {
@@ -331,14 +286,16 @@ int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm
                       et_error *error)
 {
     *out = NULL;
-    et_gemm_block *block = et_alloc_zero(1, sizeof *block);
-    if (!block)
-        return et_alloc_failed(error, sizeof *block, "a matrix product");
+    et_gemm_block *block;
+    if (ET_ALLOC_ZERO(block, 1, "a matrix product", error))
+        return ET_ENOMEM;
     block->engine = engine;
     block->shape = *shape;
-    block->memory = et_alloc_zero((size_t)engine->threads, sizeof *block->memory);
-    int status = block->memory ? make(block, error)
-                               : et_alloc_failed(error, sizeof *block->memory, "a matrix product");
+    block->product.engine = engine->engine;
+    block->product.threads = engine->threads;
+    int status = ET_ALLOC_ZERO(block->product.memory, engine->threads, "a matrix product", error);
+    if (!status)
+        status = make(block, error);
     if (status) {
         et_gemm_block_free(block);
         return status;
@@ -347,22 +304,11 @@ int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm
     return ET_OK;
 }
 
-/* Frees primitives before their descriptions. */
 void et_gemm_block_free(et_gemm_block *block)
 {
     if (!block)
         return;
-    for (int thread = 0; block->memory && thread < block->engine->threads; thread++)
-        for (int i = 0; i < MEMORIES; i++)
-            if (block->memory[thread].of[i])
-                dnnl_memory_destroy(block->memory[thread].of[i]);
-    if (block->product)
-        dnnl_primitive_destroy(block->product);
-    if (block->description)
-        dnnl_primitive_desc_destroy(block->description);
-    for (int i = 0; i < MEMORIES; i++)
-        layout_free(&block->layouts[i]);
-    et_free(block->memory);
+    primitive_release(&block->product);
     et_free(block);
 }
 
@@ -376,7 +322,7 @@ const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block)
 /* Such as "brg:avx512_core"; "" if the library does not say. */
 const char *et_gemm_block_implementation(const et_gemm_block *block)
 {
-    return implementation_of(block->description);
+    return implementation_of(block->product.description);
 }
 
 bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
@@ -391,32 +337,17 @@ bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
 static int find_panels(et_gemm_engine *engine, et_dtype ab, et_error *error)
 {
     et_gemm_block block = {
-        .engine = engine,
-        .shape = { .m = 64, .n = 64, .k = 64, .panels = true, .ab = ab, .c = ET_F32 }
+        .shape = { .m = 64, .n = 64, .k = 64, .panels = true, .ab = ab, .c = ET_F32 },
+        .product = { .engine = engine->engine }
     };
     dnnl_status_t done = describe_product(&block);
     engine->panels[ab] =
         done == dnnl_success && strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
-    if (block.description)
-        dnnl_primitive_desc_destroy(block.description);
-    for (int i = 0; i < MEMORIES; i++)
-        layout_free(&block.layouts[i]);
+    primitive_release(&block.product);
     return done == dnnl_out_of_memory ? onednn_failed(error, done, "an engine") : ET_OK;
 }
 
 /* Running. */
-
-/* The thread's memory object is given the pointer of this run. `name` is oneDNN's number of the
- * argument, `which` ours. */
-static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int which, int name,
-                                const void *data)
-{
-    handle from = { data };
-    dnnl_memory_t memory = block->memory[thread].of[which];
-    et_assert(memory);
-    dnnl_memory_set_data_handle(memory, from.taken);
-    return (dnnl_exec_arg_t){ name, memory };
-}
 
 /* Bytes that kernels without panels allocate by malloc without checking the result: page and
  * array. */
@@ -434,19 +365,10 @@ static bool has_memory(void)
 bool et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                        const void *b, const float *bias)
 {
-    et_assert(thread >= 0 && thread < block->engine->threads);
-    et_assert(block->has[BIAS] == (bias != NULL));
-    /* Source, weights, destination; bias and scratch if the block has them. */
-    dnnl_exec_arg_t arguments[5];
-    int count = 0;
-    arguments[count++] = argument(block, thread, A, DNNL_ARG_SRC, a);
-    arguments[count++] = argument(block, thread, B, DNNL_ARG_WEIGHTS, b);
-    arguments[count++] = argument(block, thread, C, DNNL_ARG_DST, c);
-    if (bias)
-        arguments[count++] = argument(block, thread, BIAS, DNNL_ARG_BIAS, bias);
-    if (block->has[SCRATCH])
-        arguments[count++] =
-            argument(block, thread, SCRATCH, DNNL_ARG_SCRATCHPAD, block->engine->scratch[thread]);
+    static const int names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
+    dnnl_exec_arg_t arguments[MEMORIES];
+    const int count = primitive_arguments(&block->product, thread, names, arguments, a, b, c, bias,
+                                          block->engine->scratch[thread]);
     et_assert_equal(omp_get_max_threads(), 1);
     const bool asks = !block->engine->panels[ET_F32];
     sigset_t before;
@@ -455,7 +377,7 @@ bool et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
     if (asks)
         et_onednn_hold_signals(&before);
     dnnl_status_t done =
-        dnnl_primitive_execute(block->product, block->engine->streams[thread], count, arguments);
+        dnnl_primitive_execute(block->product.op, block->engine->streams[thread], count, arguments);
     if (asks)
         et_onednn_release_signals(&before);
     et_assert(done == dnnl_success || asks);
