@@ -46,7 +46,7 @@ static row_size size_row(const float *x, byte_scale scale, int64_t width)
 {
     vf length = v_set(0.0f), error = v_set(0.0f);
     for (int64_t i = 0; i < width; i += V_LANES) {
-        const vf value = v_read_n(x, i, width - i, ET_F32);
+        const vf value = v_get_n(x, i, width - i);
         const vf off = v_fma(v_set(-scale.unit), v_round(value * v_set(scale.inverse)), value);
         length = v_fma(value, value, length);
         error = v_fma(off, off, error);
@@ -181,8 +181,7 @@ static float dot(const float *x, const float *w, int64_t width)
     for (int s = 0; s < 4; s++)
         sum[s] = v_fma(v_load(x + i + s * V_LANES), v_load(w + i + s * V_LANES), sum[s]);
     for (; i < width; i += V_LANES)
-        sum[0] =
-            v_fma(v_read_n(x, i, width - i, ET_F32), v_read_n(w, i, width - i, ET_F32), sum[0]);
+        sum[0] = v_fma(v_get_n(x, i, width - i), v_get_n(w, i, width - i), sum[0]);
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 

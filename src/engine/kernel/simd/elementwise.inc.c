@@ -193,7 +193,7 @@ static void ew_load_row(float *to, const void *row, int64_t first, int64_t n, in
         int64_t run = width - column < n - done ? width - column : n - done;
         for (int64_t i = 0; i < run; i += V_LANES) {
             vf value = v_read_n(row, column + i, run - i, dtype);
-            v_write_n(to, done + i, value, run - i, ET_F32);
+            v_put_n(to, done + i, value, run - i);
         }
         done += run;
     }
@@ -204,7 +204,7 @@ ET_INLINE void ew_fill(float *to, const void *from, int64_t at, int64_t n, et_dt
 {
     const vf value = v_set(row_value(from, at, dtype));
     for (int64_t i = 0; i < n; i += V_LANES)
-        v_write_n(to, i, value, n - i, ET_F32);
+        v_put_n(to, i, value, n - i);
 }
 
 /* A number for each row: elements first .. first + n of the whole buffer. */

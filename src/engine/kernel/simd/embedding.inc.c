@@ -22,9 +22,9 @@ ET_INLINE void embed_row(void *y, const float *row, const float *added, float sc
     for (int64_t d = 0; d < width; d += V_LANES) {
         vf value = v_set(0.0f);
         if (row)
-            value = v_read_n(row, d, width - d, ET_F32) * v_set(scale);
+            value = v_get_n(row, d, width - d) * v_set(scale);
         if (added)
-            value = value + v_read_n(added, d, width - d, ET_F32);
+            value = value + v_get_n(added, d, width - d);
         v_write_n(y, at + d, value, width - d, dtype);
     }
 }
@@ -60,8 +60,8 @@ ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int
 {
     for (int64_t d = 0; d < count; d += V_LANES) {
         const int64_t n = count - d;
-        vf grown = v_read_n(to, d, n, ET_F32) + v_read_n(dy, at + d, n, dtype) * v_set(scale);
-        v_write_n(to, d, grown, n, ET_F32);
+        vf grown = v_get_n(to, d, n) + v_read_n(dy, at + d, n, dtype) * v_set(scale);
+        v_put_n(to, d, grown, n);
     }
 }
 

@@ -97,12 +97,12 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
         const int64_t n = kind.whole || s < kind.vectors - 1 ? V_LANES : at->lanes;
         vf value = sum[r][s];
         if (p->accumulate)
-            value = value + v_read_n(c, 0, n, ET_F32);
+            value = value + v_get_n(c, 0, n);
         if (at->bias)
-            value = value + v_read_n(at->bias, s * V_LANES, n, ET_F32);
+            value = value + v_get_n(at->bias, s * V_LANES, n);
         if (p->relu)
             value = v_max(v_set(0.0f), value);
-        v_write_n(c, 0, value, n, ET_F32);
+        v_put_n(c, 0, value, n);
     }
 }
 

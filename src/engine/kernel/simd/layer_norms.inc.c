@@ -32,7 +32,7 @@ ET_INLINE void rms_row(void *y, float *rstd, const void *x, const float *gamma, 
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
         vf normal = v_read_n(x, at + d, n, dtype) * v_set(*rstd);
-        v_write_n(y, at + d, normal * v_read_n(gamma, d, n, ET_F32), n, dtype);
+        v_write_n(y, at + d, normal * v_get_n(gamma, d, n), n, dtype);
     }
 }
 
@@ -61,7 +61,7 @@ ET_INLINE void rms_grad_row(void *dx, float *dgamma, const void *dy, const void 
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
         vf normal = v_read_n(x, at + d, n, dtype) * scale;
-        vf g = v_read_n(dy, at + d, n, dtype) * v_read_n(gamma, d, n, ET_F32);
+        vf g = v_read_n(dy, at + d, n, dtype) * v_get_n(gamma, d, n);
         sum = v_fma(g, normal, sum);
     }
     const vf mean = v_set(v_sum(sum) / (float)width);
@@ -69,8 +69,8 @@ ET_INLINE void rms_grad_row(void *dx, float *dgamma, const void *dy, const void 
         const int64_t n = width - d;
         vf normal = v_read_n(x, at + d, n, dtype) * scale;
         vf dy_here = v_read_n(dy, at + d, n, dtype);
-        vf g = dy_here * v_read_n(gamma, d, n, ET_F32);
-        v_write_n(dgamma, d, v_fma(dy_here, normal, v_read_n(dgamma, d, n, ET_F32)), n, ET_F32);
+        vf g = dy_here * v_get_n(gamma, d, n);
+        v_put_n(dgamma, d, v_fma(dy_here, normal, v_get_n(dgamma, d, n)), n);
         v_write_n(dx, at + d, scale * (g - normal * mean), n, dtype);
     }
 }
@@ -143,7 +143,7 @@ ET_INLINE void add_counted(float *sum, const void *x, const et_counted *counted,
 {
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        const vf middle = mean ? v_read_n(mean, d, n, ET_F32) : v_set(0.0f);
+        const vf middle = mean ? v_get_n(mean, d, n) : v_set(0.0f);
         vf total = v_set(0.0f);
         for (int64_t t = begin, last; t < end; t = last) {
             last = counted_run(counted, &t, end);
@@ -155,7 +155,7 @@ ET_INLINE void add_counted(float *sum, const void *x, const et_counted *counted,
                     total = total + value;
             }
         }
-        v_write_n(sum, d, total, n, ET_F32);
+        v_put_n(sum, d, total, n);
     }
 }
 
@@ -190,7 +190,7 @@ static void column_moments(float *mean, float *variance, float *scratch, const v
 /* Lanes d .. of 1 / sqrt(variance + epsilon). */
 ET_INLINE vf batch_rstd(const et_batch_statistics *norm, int64_t d, int64_t n)
 {
-    const vf variance = v_read_n(norm->variance, d, n, ET_F32);
+    const vf variance = v_get_n(norm->variance, d, n);
     return v_set(1.0f) / v_sqrt(variance + v_set(norm->epsilon));
 }
 
@@ -199,9 +199,8 @@ ET_INLINE void batch_rows(void *y, const void *x, const et_batch_statistics *nor
 {
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        const vf mean = v_read_n(norm->mean, d, n, ET_F32),
-                 beta = v_read_n(norm->beta, d, n, ET_F32);
-        const vf scale = batch_rstd(norm, d, n) * v_read_n(norm->gamma, d, n, ET_F32);
+        const vf mean = v_get_n(norm->mean, d, n), beta = v_get_n(norm->beta, d, n);
+        const vf scale = batch_rstd(norm, d, n) * v_get_n(norm->gamma, d, n);
         for (int64_t t = begin, last; t < end; t = last) {
             last = counted_run(&norm->counted, &t, end);
             for (; t < last; t++) {
@@ -235,7 +234,7 @@ ET_INLINE void batch_grad_sums(float *sum, const void *dy, const void *x,
 {
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        const vf mean = v_read_n(norm->mean, d, n, ET_F32), rstd = batch_rstd(norm, d, n);
+        const vf mean = v_get_n(norm->mean, d, n), rstd = batch_rstd(norm, d, n);
         vf gamma_sum = v_set(0.0f), beta_sum = v_set(0.0f);
         for (int64_t t = begin, last; t < end; t = last) {
             last = counted_run(&norm->counted, &t, end);
@@ -247,8 +246,8 @@ ET_INLINE void batch_grad_sums(float *sum, const void *dy, const void *x,
                 beta_sum = beta_sum + dy_here;
             }
         }
-        v_write_n(sum, d, gamma_sum, n, ET_F32);
-        v_write_n(sum + width, d, beta_sum, n, ET_F32);
+        v_put_n(sum, d, gamma_sum, n);
+        v_put_n(sum + width, d, beta_sum, n);
     }
 }
 
@@ -270,10 +269,10 @@ ET_INLINE void batch_grad_rows(void *dx, const float *dgamma, const float *dbeta
 {
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        const vf mean = v_read_n(norm->mean, d, n, ET_F32), rstd = batch_rstd(norm, d, n);
-        const vf scale = rstd * v_read_n(norm->gamma, d, n, ET_F32);
-        const vf by_normal = v_read_n(dgamma, d, n, ET_F32) * v_set(share);
-        const vf always = v_read_n(dbeta, d, n, ET_F32) * v_set(share);
+        const vf mean = v_get_n(norm->mean, d, n), rstd = batch_rstd(norm, d, n);
+        const vf scale = rstd * v_get_n(norm->gamma, d, n);
+        const vf by_normal = v_get_n(dgamma, d, n) * v_set(share);
+        const vf always = v_get_n(dbeta, d, n) * v_set(share);
         for (int64_t t = begin, last; t < end; t = last) {
             last = counted_run(&norm->counted, &t, end);
             for (; t < last; t++) {

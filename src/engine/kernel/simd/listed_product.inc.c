@@ -37,9 +37,9 @@ ET_INLINE void listed_block(float *y, const et_listed_product *p, int64_t first,
             const vf h = v_read_n(p->h, r * p->width + d, p->width - d, dtype);
             ET_UNROLL
             for (int k = 0; k < V_LANES; k++)
-                sum[k] = v_fma(h, v_read_n(table[k], d, p->width - d, ET_F32), sum[k]);
+                sum[k] = v_fma(h, v_get_n(table[k], d, p->width - d), sum[k]);
         }
-        v_write_n(y, r * p->count + first, v_sums(sum) + v_load(bias), count, ET_F32);
+        v_put_n(y, r * p->count + first, v_sums(sum) + v_load(bias), count);
     }
 }
 

@@ -40,7 +40,7 @@ ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
         vf normal = (v_read_n(x, at + d, n, dtype) - v_set(mean)) * v_set(rstd);
-        vf g = v_read_n(gamma, d, n, ET_F32), b = v_read_n(beta, d, n, ET_F32);
+        vf g = v_get_n(gamma, d, n), b = v_get_n(beta, d, n);
         v_write_n(y, at + d, v_fma(normal, g, b), n, dtype);
     }
     stats[0] = mean;
@@ -78,7 +78,7 @@ ET_INLINE void norm_grad_row(const et_layer_norm_grad *norm, float *dgamma, floa
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
         vf normal = (v_read_n(of.x, at + d, n, dtype) - mean) * rstd;
-        vf g = v_read_n(of.dy, at + d, n, dtype) * v_read_n(of.gamma, d, n, ET_F32);
+        vf g = v_read_n(of.dy, at + d, n, dtype) * v_get_n(of.gamma, d, n);
         sum_g = sum_g + g;
         sum_gn = v_fma(g, normal, sum_gn); /* g is 0 beyond the row's end */
     }
@@ -88,13 +88,13 @@ ET_INLINE void norm_grad_row(const et_layer_norm_grad *norm, float *dgamma, floa
         const int64_t n = width - d;
         vf normal = (v_read_n(of.x, at + d, n, dtype) - mean) * rstd;
         vf dy_here = v_read_n(of.dy, at + d, n, dtype);
-        vf scale = v_read_n(of.gamma, d, n, ET_F32), g = dy_here * scale;
-        vf gamma_here = v_read_n(dgamma, d, n, ET_F32), beta_here = v_read_n(dbeta, d, n, ET_F32);
-        v_write_n(dgamma, d, v_fma(dy_here, normal, gamma_here), n, ET_F32);
-        v_write_n(dbeta, d, beta_here + dy_here, n, ET_F32);
+        vf scale = v_get_n(of.gamma, d, n), g = dy_here * scale;
+        vf gamma_here = v_get_n(dgamma, d, n), beta_here = v_get_n(dbeta, d, n);
+        v_put_n(dgamma, d, v_fma(dy_here, normal, gamma_here), n);
+        v_put_n(dbeta, d, beta_here + dy_here, n);
         v_write_n(of.dx, at + d, rstd * (g - mean_g - normal * mean_gn), n, dtype);
         if (of.y) {
-            vf beta = v_read_n(of.beta, d, n, ET_F32);
+            vf beta = v_get_n(of.beta, d, n);
             v_write_n(of.y, at + d, v_fma(normal, scale, beta), n, dtype);
         }
     }
@@ -106,8 +106,8 @@ static void add_partials_part(float *sum, const float *partial, int64_t blocks, 
     for (int64_t d = begin; d < end; d += V_LANES) {
         vf total = v_set(0.0f);
         for (int64_t block = 0; block < blocks; block++)
-            total = total + v_read_n(partial, block * stride + d, end - d, ET_F32);
-        v_write_n(sum, d, total, end - d, ET_F32);
+            total = total + v_get_n(partial, block * stride + d, end - d);
+        v_put_n(sum, d, total, end - d);
     }
 }
 
@@ -154,7 +154,7 @@ ET_INLINE void add_rows(float *sum, const void *x, int64_t begin, int64_t end, i
         vf total = v_set(0.0f);
         for (int64_t t = begin; t < end; t++)
             total = total + v_read_n(x, t * width + d, width - d, dtype);
-        v_write_n(sum, d, total, width - d, ET_F32);
+        v_put_n(sum, d, total, width - d);
     }
 }
 

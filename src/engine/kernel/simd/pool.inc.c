@@ -59,7 +59,7 @@ ET_INLINE void pool_largest(void *y, float *largest_at, const void *x, const et_
             }
         v_write_n(y, at + c, best, n, dtype);
         if (largest_at)
-            v_write_n(largest_at, at + c, where, n, ET_F32);
+            v_put_n(largest_at, at + c, where, n);
     }
 }
 
@@ -121,7 +121,7 @@ ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *largest_
                     sum = v_fma(given, v_set(pool_share(&view)), sum);
                     continue;
                 }
-                const vf chosen = v_read_n(largest_at, at, n, ET_F32);
+                const vf chosen = v_get_n(largest_at, at, n);
                 const vf number = v_set(
                     (float)((i - view.first_row) * s->across.kernel + (j - view.first_column)));
                 const vf below = v_select(v_gt(number, chosen), v_set(0.0f), given);

@@ -50,7 +50,7 @@ ET_INLINE void recurrence_columns(void *c, const et_recurrence *r, int64_t segme
     vf sum[RECURRENCE_VECTORS];
     ET_UNROLL
     for (int s = 0; s < vectors; s++)
-        sum[s] = before ? v_read_n(before, d + s * V_LANES, left - s * V_LANES, ET_F32) : v_set(0);
+        sum[s] = before ? v_get_n(before, d + s * V_LANES, left - s * V_LANES) : v_set(0);
     for (int64_t t = recurrence_begin(r, segment); t < recurrence_begin(r, segment + 1); t++)
         ET_UNROLL
     for (int s = 0; s < vectors; s++) {
@@ -62,8 +62,8 @@ ET_INLINE void recurrence_columns(void *c, const et_recurrence *r, int64_t segme
     ET_UNROLL
     for (int s = 0; s < vectors; s++)
         if (r->where)
-            v_write_n(r->state, r->where[2 * segment + 1] * r->width + d + s * V_LANES, sum[s],
-                      left - s * V_LANES, ET_F32);
+            v_put_n(r->state, r->where[2 * segment + 1] * r->width + d + s * V_LANES, sum[s],
+                    left - s * V_LANES);
 }
 
 /* A whole block has loops of constant length. */

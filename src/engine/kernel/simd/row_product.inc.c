@@ -77,8 +77,7 @@ ET_INLINE row_finish finish_of(const row_block *b)
     f.least = v_set(b->relu ? 0.0f : -INFINITY);
     for (int s = 0; s < V_PANEL; s++) {
         const int64_t left = b->columns - s * V_LANES;
-        f.bias[s] =
-            b->bias && left > 0 ? v_read_n(b->bias, s * V_LANES, left, ET_F32) : v_set(0.0f);
+        f.bias[s] = b->bias && left > 0 ? v_get_n(b->bias, s * V_LANES, left) : v_set(0.0f);
     }
     return f;
 }
@@ -291,7 +290,7 @@ static void quantize_rows(uint8_t *q, float *unit, const void *x, int64_t k, et_
 static void widen_rows(float *to, const et_bf16 *x, int64_t k, int64_t begin, int64_t end)
 {
     for (int64_t i = begin * k; i < end * k; i += V_LANES)
-        v_write_n(to, i, v_read_n(x, i, end * k - i, ET_BF16), end * k - i, ET_F32);
+        v_put_n(to, i, v_read_n(x, i, end * k - i, ET_BF16), end * k - i);
 }
 
 /* Panels p to p + 3 of one row, p and p + 1 of two. */

@@ -21,8 +21,7 @@
 /* Lanes of a copy's column scales. */
 ET_INLINE vf column_scale(const et_scaled_matrix *s, int64_t g, int64_t n)
 {
-    return s->column_scale ? v_read_n(s->column_scale, g * s->width + n, s->width - n, ET_F32)
-                           : v_set(1);
+    return s->column_scale ? v_get_n(s->column_scale, g * s->width + n, s->width - n) : v_set(1);
 }
 
 ET_INLINE void scaled_copies_row(void *y, const et_scaled_matrix *s, int64_t k, et_dtype dtype)
@@ -31,7 +30,7 @@ ET_INLINE void scaled_copies_row(void *y, const et_scaled_matrix *s, int64_t k, 
     for (int64_t g = 0; g < s->count; g++) {
         const vf row = v_set(s->row_scale[g * s->rows + k]);
         for (int64_t n = 0; n < width; n += V_LANES) {
-            const vf w = v_read_n(s->w, k * width + n, width - n, ET_F32);
+            const vf w = v_get_n(s->w, k * width + n, width - n);
             v_write_n(y, (k * s->count + g) * width + n, w * row * column_scale(s, g, n), width - n,
                       dtype);
         }
@@ -61,9 +60,9 @@ ET_INLINE void scaled_copies_row_grad(const et_scaled_matrix_grad *to, const et_
             const int64_t at = k * width + n, left = width - n;
             const vf dy = v_read_n(to->dy, (k * s->count + g) * width + n, left, dtype) *
                           column_scale(s, g, n);
-            const vf before = g ? v_read_n(to->dw, at, left, ET_F32) : v_set(0);
-            v_write_n(to->dw, at, v_fma(dy, row, before), left, ET_F32);
-            sum = v_fma(dy, v_read_n(s->w, at, left, ET_F32), sum);
+            const vf before = g ? v_get_n(to->dw, at, left) : v_set(0);
+            v_put_n(to->dw, at, v_fma(dy, row, before), left);
+            sum = v_fma(dy, v_get_n(s->w, at, left), sum);
         }
         to->drow[g * s->rows + k] = v_sum(sum);
     }
@@ -85,9 +84,9 @@ ET_INLINE void scaled_copies_column_grad(const et_scaled_matrix_grad *to, const 
         for (int64_t n = 0; n < width; n += V_LANES) {
             const int64_t at = g * width + n, left = width - n;
             const vf dy = v_read_n(to->dy, k * s->count * width + at, left, dtype);
-            const vf before = k ? v_read_n(to->dcolumn, at, left, ET_F32) : v_set(0);
-            const vf w = v_read_n(s->w, k * width + n, left, ET_F32) * row;
-            v_write_n(to->dcolumn, at, v_fma(dy, w, before), left, ET_F32);
+            const vf before = k ? v_get_n(to->dcolumn, at, left) : v_set(0);
+            const vf w = v_get_n(s->w, k * width + n, left) * row;
+            v_put_n(to->dcolumn, at, v_fma(dy, w, before), left);
         }
     }
 }

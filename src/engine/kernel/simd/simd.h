@@ -125,6 +125,17 @@ ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype
     }
 }
 
+/* The same of float32. */
+ET_INLINE vf v_get_n(const float *x, int64_t i, int64_t n)
+{
+    return v_read_n(x, i, n, ET_F32);
+}
+
+ET_INLINE void v_put_n(float *y, int64_t i, vf value, int64_t n)
+{
+    v_write_n(y, i, value, n, ET_F32);
+}
+
 /* One element as float32. */
 ET_INLINE float row_value(const void *x, int64_t i, et_dtype dtype)
 {

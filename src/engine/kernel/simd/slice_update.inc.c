@@ -32,36 +32,37 @@
 
 /* Elements of a thread's unit of work. 16 KiB of a float32 array: whole vectors of every table, and
  * no line is shared by two threads if arrays begin at one. */
-#define FLAT_BLOCK 4096
+#define FLAT_BLOCK       4096
+#define FLAT(count, ...) ET_PARALLEL((count) >= ET_GRAIN, count, FLAT_BLOCK, __VA_ARGS__)
 
 static void to_bf16_part(et_bf16 *to, const float *from, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += V_LANES)
-        v_write_n(to, i, v_read_n(from, i, end - i, ET_F32), end - i, ET_BF16);
+        v_write_n(to, i, v_get_n(from, i, end - i), end - i, ET_BF16);
 }
 
 /* To nearest even; from_bf16 is exact. */
 static void to_bf16(et_bf16 *to, const float *from, int64_t count)
 {
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, to_bf16_part, to, from);
+    FLAT(count, to_bf16_part, to, from);
 }
 
 static void from_bf16_part(float *to, const et_bf16 *from, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += V_LANES)
-        v_write_n(to, i, v_read_n(from, i, end - i, ET_BF16), end - i, ET_F32);
+        v_put_n(to, i, v_read_n(from, i, end - i, ET_BF16), end - i);
 }
 
 static void from_bf16(float *to, const et_bf16 *from, int64_t count)
 {
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, from_bf16_part, to, from);
+    FLAT(count, from_bf16_part, to, from);
 }
 
 static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += V_LANES) {
-        vf sum = v_read_n(y, i, end - i, ET_F32) + v_read_n(x, i, end - i, ET_F32);
-        v_write_n(y, i, sum, end - i, ET_F32);
+        vf sum = v_get_n(y, i, end - i) + v_get_n(x, i, end - i);
+        v_put_n(y, i, sum, end - i);
     }
 }
 
@@ -69,7 +70,7 @@ static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end
 static void accumulate(float *y, const float *x, int64_t count)
 {
     et_assert(count >= 0);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
+    FLAT(count, accumulate_part, y, x);
 }
 
 /* Parts that a sum is cut into: enough for the threads of large machines, few enough to add. */
@@ -85,7 +86,7 @@ static void squares_part(double *partial, const float *x, int64_t length, int64_
         const int64_t last = end - first < length ? end : first + length;
         vd sum = { 0 };
         for (int64_t i = first; i < last; i += V_LANES)
-            v_add_squares(&sum, v_read_n(x, i, last - i, ET_F32));
+            v_add_squares(&sum, v_get_n(x, i, last - i));
         partial[first / length] = v_total(sum);
     }
 }
@@ -113,7 +114,7 @@ static double sum_of_squares(const float *x, int64_t count)
     double total = 0;
     for (int64_t i = 0; i < count; i += V_LANES) {
         vd sum = { 0 };
-        v_add_squares(&sum, v_read_n(x, i, count - i, ET_F32));
+        v_add_squares(&sum, v_get_n(x, i, count - i));
         total += v_total(sum);
     }
     return total;
@@ -126,8 +127,8 @@ ET_INLINE void follow(vf w, const et_slice_update *u, int64_t i, int64_t n)
     if (u->shadow)
         v_write_n(u->shadow, i, w, n, ET_BF16);
     if (u->average) {
-        const vf before = v_read_n(u->average, i, n, ET_F32), part = v_set(1.0f - u->average_decay);
-        v_write_n(u->average, i, v_fma(part, w - before, before), n, ET_F32);
+        const vf before = v_get_n(u->average, i, n), part = v_set(1.0f - u->average_decay);
+        v_put_n(u->average, i, v_fma(part, w - before, before), n);
     }
 }
 
@@ -158,18 +159,18 @@ ET_INLINE void adam_elements(const et_slice_update *update, const et_adam_moment
     const et_adam_moments a = *moments;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf w = v_read_n(u.weight, i, n, ET_F32), first = v_read_n(a.m, i, n, ET_F32);
-        vf second = v_read_n(a.v, i, n, ET_F32);
+        vf g = v_get_n(u.gradient, i, n) * v_set(u.gradient_scale);
+        vf w = v_get_n(u.weight, i, n), first = v_get_n(a.m, i, n);
+        vf second = v_get_n(a.v, i, n);
         add_moments(&first, &second, g, a.beta_1, a.beta_2);
-        const vf most = largest ? v_max(v_read_n(largest, i, n, ET_F32), second) : second;
+        const vf most = largest ? v_max(v_get_n(largest, i, n), second) : second;
         w = w - v_set(u.decay) * w;
         w = w - v_set(a.rate_t) * first / (v_sqrt(most) + v_set(a.epsilon));
-        v_write_n(a.m, i, first, n, ET_F32);
-        v_write_n(a.v, i, second, n, ET_F32);
+        v_put_n(a.m, i, first, n);
+        v_put_n(a.v, i, second, n);
         if (largest)
-            v_write_n(largest, i, most, n, ET_F32);
-        v_write_n(u.weight, i, w, n, ET_F32);
+            v_put_n(largest, i, most, n);
+        v_put_n(u.weight, i, w, n);
         follow(w, &u, i, n);
     }
 }
@@ -185,7 +186,7 @@ static void adam(const et_slice_update *update, const et_adam_moments *moments)
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, update, moments);
+    FLAT(count, adam_part, update, moments);
 }
 
 static void amsgrad_part(const et_slice_update *update, const et_adam_moments *moments,
@@ -198,7 +199,7 @@ static void amsgrad(const et_slice_update *update, const et_adam_moments *moment
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1 && largest);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
+    FLAT(count, amsgrad_part, update, moments, largest);
 }
 
 /* a = momentum a - rate g; nesterov looks ahead by momentum a. All terms use the old w: decay and
@@ -210,16 +211,16 @@ static void sgd_part(const et_slice_update *update, const et_momentum *momentum,
     const et_momentum m = *momentum;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf step = v_set(-m.rate) * g, w = v_read_n(u.weight, i, n, ET_F32);
+        vf g = v_get_n(u.gradient, i, n) * v_set(u.gradient_scale);
+        vf step = v_set(-m.rate) * g, w = v_get_n(u.weight, i, n);
         if (m.accumulator) {
-            vf a = v_read_n(m.accumulator, i, n, ET_F32);
+            vf a = v_get_n(m.accumulator, i, n);
             a = settle(v_fma(v_set(m.momentum), a, step));
-            v_write_n(m.accumulator, i, a, n, ET_F32);
+            v_put_n(m.accumulator, i, a, n);
             step = m.nesterov ? v_fma(v_set(m.momentum), a, step) : a;
         }
         w = w - v_set(u.decay) * w + step;
-        v_write_n(u.weight, i, w, n, ET_F32);
+        v_put_n(u.weight, i, w, n);
         follow(w, &u, i, n);
     }
 }
@@ -228,20 +229,20 @@ static void sgd(const et_slice_update *update, const et_momentum *momentum)
 {
     const int64_t count = update->count;
     et_assert(count >= 0);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
+    FLAT(count, sgd_part, update, momentum);
 }
 
 /* The mean of squares with g in it, less the mean's square if centered. */
 ET_INLINE vf deviation(const et_mean_squares *s, vf g, int64_t i, int64_t n)
 {
     const vf part = v_set(1.0f - s->rho);
-    vf squares = v_set(s->rho) * v_read_n(s->squares, i, n, ET_F32);
+    vf squares = v_set(s->rho) * v_get_n(s->squares, i, n);
     squares = v_fma(part * g, g, squares);
-    v_write_n(s->squares, i, squares, n, ET_F32);
+    v_put_n(s->squares, i, squares, n);
     if (!s->mean)
         return squares;
-    const vf mean = settle(v_fma(part, g, v_set(s->rho) * v_read_n(s->mean, i, n, ET_F32)));
-    v_write_n(s->mean, i, mean, n, ET_F32);
+    const vf mean = settle(v_fma(part, g, v_set(s->rho) * v_get_n(s->mean, i, n)));
+    v_put_n(s->mean, i, mean, n);
     /* In this order a NaN comes through. */
     return v_max(v_set(0.0f), squares - mean * mean);
 }
@@ -254,19 +255,18 @@ static void rmsprop_part(const et_slice_update *update, const et_mean_squares *g
     const et_mean_squares s = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf d = deviation(&s, g, i, n), step = v_set(s.rate) * g,
-           w = v_read_n(u.weight, i, n, ET_F32);
+        vf g = v_get_n(u.gradient, i, n) * v_set(u.gradient_scale);
+        vf d = deviation(&s, g, i, n), step = v_set(s.rate) * g, w = v_get_n(u.weight, i, n);
         if (s.accumulator) {
-            const vf a = v_read_n(s.accumulator, i, n, ET_F32);
+            const vf a = v_get_n(s.accumulator, i, n);
             step = step / v_sqrt(d + v_set(s.epsilon));
             step = settle(v_fma(v_set(s.momentum), a, step));
-            v_write_n(s.accumulator, i, step, n, ET_F32);
+            v_put_n(s.accumulator, i, step, n);
         } else {
             step = step / (v_sqrt(d) + v_set(s.epsilon));
         }
         w = w - v_set(u.decay) * w - step;
-        v_write_n(u.weight, i, w, n, ET_F32);
+        v_put_n(u.weight, i, w, n);
         follow(w, &u, i, n);
     }
 }
@@ -275,7 +275,7 @@ static void rmsprop(const et_slice_update *update, const et_mean_squares *square
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && squares->squares);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, rmsprop_part, update, squares);
+    FLAT(count, rmsprop_part, update, squares);
 }
 
 static void adagrad_part(const et_slice_update *update, const et_square_sums *given, int64_t begin,
@@ -285,12 +285,11 @@ static void adagrad_part(const et_slice_update *update, const et_square_sums *gi
     const et_square_sums s = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf sum = v_fma(g, g, v_read_n(s.squares, i, n, ET_F32)),
-           w = v_read_n(u.weight, i, n, ET_F32);
-        v_write_n(s.squares, i, sum, n, ET_F32);
+        vf g = v_get_n(u.gradient, i, n) * v_set(u.gradient_scale);
+        vf sum = v_fma(g, g, v_get_n(s.squares, i, n)), w = v_get_n(u.weight, i, n);
+        v_put_n(s.squares, i, sum, n);
         w = w - v_set(u.decay) * w - v_set(s.rate) * g / (v_sqrt(sum) + v_set(s.epsilon));
-        v_write_n(u.weight, i, w, n, ET_F32);
+        v_put_n(u.weight, i, w, n);
         follow(w, &u, i, n);
     }
 }
@@ -299,7 +298,7 @@ static void adagrad(const et_slice_update *update, const et_square_sums *squares
 {
     const int64_t count = update->count;
     et_assert(count >= 0 && squares->squares);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adagrad_part, update, squares);
+    FLAT(count, adagrad_part, update, squares);
 }
 
 /* No weight moves: how far is known when all of a tensor's directions are. */
@@ -308,14 +307,14 @@ static void adam_direction_part(const et_adam_direction *given, int64_t begin, i
     const et_adam_direction d = *given;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(d.gradient, i, n, ET_F32) * v_set(d.gradient_scale);
-        vf first = v_read_n(d.m, i, n, ET_F32), second = v_read_n(d.v, i, n, ET_F32);
+        vf g = v_get_n(d.gradient, i, n) * v_set(d.gradient_scale);
+        vf first = v_get_n(d.m, i, n), second = v_get_n(d.v, i, n);
         add_moments(&first, &second, g, d.beta_1, d.beta_2);
         g = first * v_set(d.m_scale) / (v_sqrt(second * v_set(d.v_scale)) + v_set(d.epsilon));
-        g = v_fma(v_set(d.decay), v_read_n(d.weight, i, n, ET_F32), g);
-        v_write_n(d.m, i, first, n, ET_F32);
-        v_write_n(d.v, i, second, n, ET_F32);
-        v_write_n(d.gradient, i, g, n, ET_F32);
+        g = v_fma(v_set(d.decay), v_get_n(d.weight, i, n), g);
+        v_put_n(d.m, i, first, n);
+        v_put_n(d.v, i, second, n);
+        v_put_n(d.gradient, i, g, n);
     }
 }
 
@@ -323,15 +322,15 @@ static void adam_direction(const et_adam_direction *direction)
 {
     const int64_t count = direction->count;
     et_assert(count >= 0 && direction->beta_1 < 1 && direction->beta_2 < 1);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, adam_direction_part, direction);
+    FLAT(count, adam_direction_part, direction);
 }
 
 static void blend_part(float *y, const float *x, float a, float b, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        const vf part = v_set(b) * v_read_n(x, i, n, ET_F32);
-        v_write_n(y, i, settle(v_fma(v_set(a), v_read_n(y, i, n, ET_F32), part)), n, ET_F32);
+        const vf part = v_set(b) * v_get_n(x, i, n);
+        v_put_n(y, i, settle(v_fma(v_set(a), v_get_n(y, i, n), part)), n);
     }
 }
 
@@ -339,7 +338,7 @@ static void blend_part(float *y, const float *x, float a, float b, int64_t begin
 static void blend(float *y, const float *x, float a, float b, int64_t count)
 {
     et_assert(count >= 0);
-    ET_PARALLEL(count >= ET_GRAIN, count, FLAT_BLOCK, blend_part, y, x, a, b);
+    FLAT(count, blend_part, y, x, a, b);
 }
 
 #endif

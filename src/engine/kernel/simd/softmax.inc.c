@@ -402,8 +402,7 @@ static void top_row(float *value, int32_t *index, const float *x, int k, int64_t
     int have = 0;
     for (int64_t i = 0; i < width; i += V_LANES) {
         const int64_t n = width - i < V_LANES ? width - i : V_LANES;
-        if (have == k && !v_any(v_not_le(v_read_n(x, i, n, ET_F32), v_set(value[k - 1]))) &&
-            n == V_LANES)
+        if (have == k && !v_any(v_not_le(v_get_n(x, i, n), v_set(value[k - 1]))) && n == V_LANES)
             continue;
         for (int64_t j = i; j < i + n; j++)
             if (have < k || beats(x[j], value[k - 1]))

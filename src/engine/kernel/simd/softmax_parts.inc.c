@@ -63,7 +63,7 @@ static void part_apart(const et_softmax_rows *rows, int64_t part, const float *l
         vf sum = v_set(0.0f);
         for (int64_t j = 0; j < columns && rows->labels[t] >= 0; j += V_LANES) {
             const int64_t n = columns - j;
-            const vf a = v_read_n(x, j, n, ET_F32), b = v_read_n(y, j, n, ET_F32);
+            const vf a = v_get_n(x, j, n), b = v_get_n(y, j, n);
             const vf all = v_exp(a - largest);
             const vf e = n < V_LANES ? v_select(v_first(n), all, v_set(0.0f)) : all;
             sum = v_fma(e, a - b, sum);
@@ -95,21 +95,21 @@ static joined join_vector(const et_softmax_rows *rows, int64_t begin, int64_t n)
     vf most = v_set(-INFINITY), leader = v_set(0.0f), total = v_set(0.0f), shift = total;
     const int64_t stride = rows->rows;
     for (int64_t p = 0; p < rows->parts; p++) {
-        const vf largest = v_read_n(rows->largest, p * stride + begin, n, ET_F32);
+        const vf largest = v_get_n(rows->largest, p * stride + begin, n);
         leader = v_select(v_gt(largest, most), v_set((float)p), leader);
         most = v_max(largest, most);
     }
     for (int64_t p = 0; p < rows->parts; p++) {
         const int64_t at = p * stride + begin;
-        const vf lower = v_read_n(rows->largest, at, n, ET_F32) - most, f = v_exp(lower);
+        const vf lower = v_get_n(rows->largest, at, n) - most, f = v_exp(lower);
         const vf columns = v_set((float)et_softmax_part_columns(rows, p));
-        total = v_fma(v_read_n(rows->sum, at, n, ET_F32), f, total);
-        shift = shift + v_fma(columns, lower, v_read_n(rows->shifted, at, n, ET_F32));
-        v_write_n(rows->sum, at, f, n, ET_F32);
+        total = v_fma(v_get_n(rows->sum, at, n), f, total);
+        shift = shift + v_fma(columns, lower, v_get_n(rows->shifted, at, n));
+        v_put_n(rows->sum, at, f, n);
     }
     const vf inverse = v_set(1.0f) / total;
     for (int64_t at = begin; at < rows->parts * stride; at += stride)
-        v_write_n(rows->sum, at, v_read_n(rows->sum, at, n, ET_F32) * inverse, n, ET_F32);
+        v_put_n(rows->sum, at, v_get_n(rows->sum, at, n) * inverse, n);
     joined found;
     v_store(found.largest, most);
     v_store(found.sum, total);

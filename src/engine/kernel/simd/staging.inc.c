@@ -33,7 +33,7 @@ ET_INLINE void stage_row(float *to, int64_t width, const void *from, int64_t n, 
     for (int k = 0; k < 4; k++)
         v_store(to + j + k * V_LANES, v_read(from, j + k * V_LANES, dtype));
     for (; j < width; j += V_LANES)
-        v_write_n(to, j, j < n ? v_read_n(from, j, n - j, dtype) : v_set(0.0f), width - j, ET_F32);
+        v_put_n(to, j, j < n ? v_read_n(from, j, n - j, dtype) : v_set(0.0f), width - j);
 }
 
 /* bfloat16 becomes float32 on the way, exactly. */
@@ -241,15 +241,15 @@ ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_d
 {
     for (int64_t j = 0; j < how->columns; j += V_LANES) {
         const int64_t n = how->columns - j;
-        vf sum = v_read_n(from, j, n, ET_F32);
+        vf sum = v_get_n(from, j, n);
         for (int64_t part = 1; part < how->parts; part++)
-            sum = sum + v_read_n(from + part * how->part_stride, j, n, ET_F32);
+            sum = sum + v_get_n(from + part * how->part_stride, j, n);
         if (how->bias)
-            sum = sum + v_read_n(how->bias, j, n, ET_F32);
+            sum = sum + v_get_n(how->bias, j, n);
         if (how->relu)
             sum = v_max(v_set(0.0f), sum);
         if (how->accumulate)
-            sum = sum + v_read_n(c, j, n, ET_F32);
+            sum = sum + v_get_n(c, j, n);
         v_write_n(c, j, sum, n, dtype);
     }
 }
