@@ -43,7 +43,7 @@ static bool in_range(et_graph *graph, et_op op, const char *what, double x, doub
 
 static et_node *unary(et_op op, et_node *x)
 {
-    return et_node_add(x->graph, op, NULL, &x, 1, NULL);
+    return et_node_of(x->graph, op, NULL, x);
 }
 
 /* With a number, `what` in messages, from least on, below or at most. */
@@ -354,20 +354,18 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
     if (!slot == !begin)
         return et_graph_poison(q->graph, "cached_attention: give either slot or begin, not both");
     et_attributes attributes = { .attention = { .heads = heads }, .self = slot != NULL };
-    et_node *inputs[] = { q, cache, slot ? slot : begin, length };
-    return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);
+    return et_node_of(q->graph, ET_OP_CACHED_ATTENTION, &attributes, q, cache, slot ? slot : begin,
+                      length);
 }
 
 et_node *et_recurrence_over(et_node *x, et_node *gate, et_node *offsets)
 {
-    et_node *inputs[] = { x, gate, offsets };
-    return et_node_add(x->graph, ET_OP_RECURRENCE, NULL, inputs, 3, NULL);
+    return et_node_of(x->graph, ET_OP_RECURRENCE, NULL, x, gate, offsets);
 }
 
 et_node *et_recurrence_step(et_node *x, et_node *gate, et_node *state, et_node *where)
 {
-    et_node *inputs[] = { x, gate, state, where };
-    return et_node_add(x->graph, ET_OP_RECURRENCE, NULL, inputs, 4, NULL);
+    return et_node_of(x->graph, ET_OP_RECURRENCE, NULL, x, gate, state, where);
 }
 
 /* The losses: `gradient` stays false until derivatives are requested; then the kernels compute them
@@ -391,12 +389,12 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight)
 {
-    et_node *inputs[] = { as_act(h->graph, h), table, labels, as_act(h->graph, again) };
     et_attributes attributes = { .x = smoothing, .agreement = weight };
     if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
         !in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
         return &h->graph->poison;
-    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
+    return et_node_of(h->graph, ET_OP_VOCABULARY_LOSS, &attributes, as_act(h->graph, h), table,
+                      labels, as_act(h->graph, again));
 }
 
 /* For complete logits: the op has no table among its inputs, so it computes no product. */
@@ -408,9 +406,8 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 
 et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token)
 {
-    et_node *inputs[] = { h, table };
     et_attributes attributes = { .count = count };
-    et_node *best = et_node_add(h->graph, ET_OP_VOCABULARY_BEST, NULL, inputs, 2, &attributes);
+    et_node *best = et_node_of(h->graph, ET_OP_VOCABULARY_BEST, &attributes, h, table);
     *token = et_node_result(best, 1);
     return best;
 }
@@ -423,7 +420,7 @@ et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **tok
 static et_node *with_constant(et_op op, et_node *a, float x)
 {
     et_attributes attributes = { .x = x };
-    return et_node_add(a->graph, op, NULL, &a, 1, &attributes);
+    return et_node_of(a->graph, op, &attributes, a);
 }
 
 /* et_sub is a separate op instead of et_add of et_scale: one pass, and no rounding of a product in
@@ -455,7 +452,7 @@ et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
         (et_node_dtype(x) == dtype && et_shape_equal(et_node_shape(x), shape)))
         return x;
     et_attributes attributes = { .leaf = { dtype, shape } };
-    return et_node_add(x->graph, ET_OP_COPY, NULL, &x, 1, &attributes);
+    return et_node_of(x->graph, ET_OP_COPY, &attributes, x);
 }
 
 et_node *et_cast(et_node *x, et_dtype dtype)
@@ -470,7 +467,7 @@ et_node *et_cast(et_node *x, et_dtype dtype)
     if (from != ET_I32)
         return et_copy(x, dtype, et_node_shape(x));
     et_attributes attributes = { .leaf = { .dtype = dtype } };
-    return et_node_add(x->graph, ET_OP_CAST, NULL, &x, 1, &attributes);
+    return et_node_of(x->graph, ET_OP_CAST, &attributes, x);
 }
 
 /* Each activation is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
@@ -528,7 +525,7 @@ et_node *et_clamp(et_node *x, float low, float high)
 et_node *et_reshape(et_node *x, et_shape shape)
 {
     et_attributes attributes = { .leaf = { .shape = shape } };
-    return et_node_add(x->graph, ET_OP_RESHAPE, NULL, &x, 1, &attributes);
+    return et_node_of(x->graph, ET_OP_RESHAPE, &attributes, x);
 }
 
 /* More nodes than an op reads are put together by parts, which are put together: the first level
@@ -569,7 +566,7 @@ et_node *et_concatenate_rows(et_node *const *nodes, int count)
 static et_node *slice(et_node *x, int axis, int64_t first, int64_t count)
 {
     et_attributes attributes = { .along = { axis, first, count } };
-    return et_node_add(x->graph, ET_OP_SLICE, NULL, &x, 1, &attributes);
+    return et_node_of(x->graph, ET_OP_SLICE, &attributes, x);
 }
 
 et_node *et_slice_columns(et_node *x, int64_t first, int64_t count)
@@ -592,20 +589,19 @@ et_node *et_one_hot(et_node *ids, int64_t depth)
     et_attributes attributes = { .count = (int)depth };
     if (!in_range(ids->graph, ET_OP_ONE_HOT, "depth", (double)depth, 1, INT_MAX))
         return &ids->graph->poison;
-    return et_node_add(ids->graph, ET_OP_ONE_HOT, NULL, &ids, 1, &attributes);
+    return et_node_of(ids->graph, ET_OP_ONE_HOT, &attributes, ids);
 }
 
 /* Without memory no node is made: the arena remembers the failure, and et_node_add checks it. */
 et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns, int count)
 {
-    et_node *inputs[] = { ids, table };
     if (!in_range(ids->graph, ET_OP_EMBED_COLUMNS, "columns", count, 1, INT_MAX))
         return &ids->graph->poison;
     et_column *kept = et_arena_array(&ids->graph->arena, (size_t)count, sizeof *kept);
     if (kept)
         memcpy(kept, columns, (size_t)count * sizeof *kept);
     et_attributes attributes = { .columns = kept, .count = count };
-    return et_node_add(ids->graph, ET_OP_EMBED_COLUMNS, NULL, inputs, 2, &attributes);
+    return et_node_of(ids->graph, ET_OP_EMBED_COLUMNS, &attributes, ids, table);
 }
 
 et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale)
@@ -659,7 +655,7 @@ static et_node *pool(et_op op, et_node *x, const et_pool_options *options)
     et_attributes attributes = { 0 };
     if (options)
         attributes.pool = *options;
-    return et_node_add(x->graph, op, NULL, &x, 1, &attributes);
+    return et_node_of(x->graph, op, &attributes, x);
 }
 
 et_node *et_max_pool(et_node *x, const et_pool_options *options)
@@ -859,7 +855,7 @@ et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *l
     et_node *positions, *offsets;
     et_node *candidates =
         et_candidates(scope, "candidates", labels, words, count, &positions, &offsets);
-    et_node *inputs[] = { h, et_gather_rows(table, candidates), positions, offsets };
     et_attributes attributes = { .x = smoothing, .offset = true };
-    return et_node_add(graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
+    return et_node_of(graph, ET_OP_VOCABULARY_LOSS, &attributes, h,
+                      et_gather_rows(table, candidates), positions, offsets);
 }

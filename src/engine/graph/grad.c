@@ -349,7 +349,7 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
     if (node->attributes.matmul.relu)
         dy = et_node_binary(ET_OP_RELU_GRAD, dy, rematerialize_sign(&g->rematerialize, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
-        give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+        give(g, node->input[2], et_node_of(g->graph, ET_OP_COLUMN_SUM, NULL, dy));
     if (dy->type[0].dtype != act) /* of a result in float32: products read activations */
         dy = et_copy(dy, act, dy->type[0].shape);
     if (is_needed(g, b) && is_needed(g, a) && rematerialize_waits(&g->rematerialize, a))
@@ -411,13 +411,9 @@ static void grad_tables(gradients *g, et_node *node, et_node *dy)
  * d the width of a head. In self-attention the first result holds dq, dk and dv side by side. */
 static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *inputs[] = { dy,
-                          et_node_result(node, 1),
-                          value(g, node->input[0]),
-                          value(g, node->input[1]),
-                          node->input[2],
-                          node->input[3] };
-    et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 6, &node->attributes);
+    et_node *dq = et_node_of(g->graph, ET_OP_ATTENTION_GRAD, &node->attributes, dy,
+                             et_node_result(node, 1), value(g, node->input[0]),
+                             value(g, node->input[1]), node->input[2], node->input[3]);
     give(g, node->input[0], dq);
     if (!node->attributes.self)
         give(g, node->input[1], et_node_result(dq, 1));
@@ -431,9 +427,8 @@ static void grad_RECURRENCE(gradients *g, et_node *node, et_node *dy)
         not_differentiable(g, node, dy);
         return;
     }
-    et_node *inputs[] = { dy, value(g, node), value(g, node->input[0]), value(g, node->input[1]),
-                          node->input[2] };
-    et_node *dx = et_node_add(g->graph, ET_OP_RECURRENCE_GRAD, NULL, inputs, 5, NULL);
+    et_node *dx = et_node_of(g->graph, ET_OP_RECURRENCE_GRAD, NULL, dy, value(g, node),
+                             value(g, node->input[0]), value(g, node->input[1]), node->input[2]);
     give(g, node->input[0], dx);
     give(g, node->input[1], et_node_result(dx, 1));
 }
@@ -523,7 +518,7 @@ static void grad_CONCATENATE(gradients *g, et_node *node, et_node *dy)
         along->first += along->count;
         along->count = input->type[0].shape.size[along->axis];
         if (is_needed(g, input) && along->count)
-            give(g, input, et_node_add(g->graph, ET_OP_SLICE, NULL, &dy, 1, &attributes));
+            give(g, input, et_node_of(g->graph, ET_OP_SLICE, &attributes, dy));
     }
 }
 
@@ -533,17 +528,16 @@ static void grad_SLICE(gradients *g, et_node *node, et_node *dy)
     et_attributes attributes = node->attributes;
     attributes.leaf = node->input[0]->type[0];
     if (is_needed(g, node->input[0]))
-        give(g, node->input[0], et_node_add(g->graph, ET_OP_SLICE_GRAD, NULL, &dy, 1, &attributes));
+        give(g, node->input[0], et_node_of(g->graph, ET_OP_SLICE_GRAD, &attributes, dy));
 }
 
 /* y[r] = x[row[r]]: dx[row[r]] += dy[r], in ascending r. */
 static void grad_GATHER(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *inputs[] = { node->input[1], dy };
     et_attributes attributes = { .leaf = node->input[0]->type[0] };
     if (is_needed(g, node->input[0]))
         give(g, node->input[0],
-             et_node_add(g->graph, ET_OP_GATHER_GRAD, NULL, inputs, 2, &attributes));
+             et_node_of(g->graph, ET_OP_GATHER_GRAD, &attributes, node->input[1], dy));
 }
 
 /* y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]. The derivative of each operand is dy times the
@@ -565,8 +559,8 @@ static void grad_SCALED_COPIES(gradients *g, et_node *node, et_node *dy)
  *   dx = r (g - n mean(g n)),  dgamma = sum over rows of dy n. */
 static void grad_RMS_NORM(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *inputs[] = { dy, value(g, node->input[0]), et_node_result(node, 1), node->input[1] };
-    et_node *dx = et_node_add(g->graph, ET_OP_RMS_NORM_GRAD, NULL, inputs, 4, NULL);
+    et_node *dx = et_node_of(g->graph, ET_OP_RMS_NORM_GRAD, NULL, dy, value(g, node->input[0]),
+                             et_node_result(node, 1), node->input[1]);
     give(g, node->input[0], dx);
     if (is_needed(g, node->input[1]))
         give(g, node->input[1], et_node_result(dx, 1));
@@ -613,15 +607,13 @@ static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[2], et_column_sum(et_reshape(dy, rows)));
     }
     if (is_needed(g, weight)) {
-        et_node *inputs[] = { dy, value(g, x) };
         attributes.leaf = weight->type[0];
         give(g, weight,
-             et_node_add(g->graph, ET_OP_CONVOLUTION_WEIGHT_GRAD, NULL, inputs, 2, &attributes));
+             et_node_of(g->graph, ET_OP_CONVOLUTION_WEIGHT_GRAD, &attributes, dy, value(g, x)));
     }
     if (is_needed(g, x)) {
-        et_node *inputs[] = { dy, weight };
         attributes.leaf = x->type[0];
-        give(g, x, et_node_add(g->graph, ET_OP_CONVOLUTION_GRAD, NULL, inputs, 2, &attributes));
+        give(g, x, et_node_of(g->graph, ET_OP_CONVOLUTION_GRAD, &attributes, dy, weight));
     }
 }
 
@@ -671,13 +663,12 @@ static et_node *refused(gradients *g, et_node *node)
 #define NONE            refused(g, node)
 #define of(id, p, q)    et_node_binary(ET_OP_##id, p, q)
 #define bounded(id)     bounded_by(ET_OP_##id, node, dy, A)
-#define the_same_of(dy) et_node_add(g->graph, node->op, NULL, &(dy), 1, &node->attributes)
+#define the_same_of(dy) et_node_of(g->graph, node->op, &node->attributes, dy)
 
 /* dy where the op returned its input, not the bound. */
 static et_node *bounded_by(et_op op, const et_node *node, et_node *dy, et_node *a)
 {
-    et_node *inputs[] = { dy, a };
-    return et_node_add(a->graph, op, NULL, inputs, 2, &node->attributes);
+    return et_node_of(a->graph, op, &node->attributes, dy, a);
 }
 
 /* d(loss)/d(input i) from dy. */

@@ -23,6 +23,11 @@ void et_pool_windows(et_window windows[2], et_shape image, const et_pool_options
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes);
 
+/* The same without a name, with the inputs as arguments. */
+#define et_node_of(graph, op, attributes, ...)                                                     \
+    et_node_add(graph, op, NULL, (et_node *const[]){ __VA_ARGS__ },                                \
+                (int)(sizeof((et_node *const[]){ __VA_ARGS__ }) / sizeof(et_node *)), attributes)
+
 /* The same without name or attributes; the graph is the input's. */
 et_node *et_node_binary(et_op op, et_node *a, et_node *b);
 

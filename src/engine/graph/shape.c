@@ -810,8 +810,7 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 
 et_node *et_node_binary(et_op op, et_node *a, et_node *b)
 {
-    et_node *inputs[] = { a, b };
-    return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
+    return et_node_of(a->graph, op, NULL, a, b);
 }
 
 /* A node is its own first value; further results are separate nodes that read it. So all later code
@@ -824,5 +823,5 @@ et_node *et_node_result(et_node *node, int k)
     /* shape_RESULT looks the type up in the input with this number; exec gives it the same
      * memory. */
     et_attributes attributes = { .result = k };
-    return et_node_add(node->graph, ET_OP_RESULT, NULL, &node, 1, &attributes);
+    return et_node_of(node->graph, ET_OP_RESULT, &attributes, node);
 }
