@@ -583,13 +583,6 @@ void et_score_free(et_score *score)
     et_codes_release(&edits->words);
     et_codes_release(&edits->moved);
     et_free(edits->begin);
-    et_free(edits->first);
-    et_free(edits->wrong);
-    et_free(edits->cost);
-    et_free(edits->trial);
-    et_free(edits->step);
-    et_free(edits->align);
-    et_free(edits->reference_wrong);
     et_free(score);
 }
 

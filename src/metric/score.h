@@ -82,11 +82,11 @@ int et_words_number(et_words *words, et_codes *hypothesis, et_codes *reference,
  * first[i], a column for each number of reference words. */
 typedef struct et_shift_edits {
     et_codes words, moved; /* the hypothesis after the moves so far, and with one more */
-    size_t *begin;         /* [rows + 1] of a row's cells in the next three */
+    size_t *begin;         /* [rows + 1] of a row's cells in cost, trial and step; owned */
     size_t *first;         /* [rows] */
     int32_t *cost, *trial; /* of words and of moved */
     char *step;            /* of words: how its cell was reached */
-    size_t row_capacity, cell_capacity, column_capacity;
+    size_t capacity;       /* bytes from begin on, where all arrays are */
     int64_t *align;        /* [reference] the word before which a reference word stands; -1: none */
     char *reference_wrong; /* [reference] 1: it does not match */
     char *wrong;           /* [hypothesis] the same */

@@ -48,36 +48,26 @@ typedef struct move {
 
 /* ---- distance ---- */
 
+/* The arrays of a pair follow each other in one block, the widest elements first. */
 static int reserve(et_shift_edits *e, size_t rows, size_t cells, size_t columns, et_error *error)
 {
-    if (rows > e->row_capacity) {
+    const size_t wanted = (2 * rows + 1) * sizeof *e->begin + columns * sizeof *e->align +
+                          2 * cells * sizeof *e->cost + rows + cells + columns;
+    if (wanted > e->capacity) {
         et_free(e->begin);
-        et_free(e->first);
-        et_free(e->wrong);
-        e->begin = et_alloc(rows + 1, sizeof *e->begin);
-        e->first = et_alloc(rows, sizeof *e->first);
-        e->wrong = et_alloc(rows, 1);
-        e->row_capacity = e->begin && e->first && e->wrong ? rows : 0;
+        e->begin = et_alloc(wanted, 1);
+        e->capacity = e->begin ? wanted : 0;
+        if (!e->begin)
+            return et_alloc_failed(error, wanted, "an edit distance");
     }
-    if (cells > e->cell_capacity) {
-        et_free(e->cost);
-        et_free(e->trial);
-        et_free(e->step);
-        e->cost = et_alloc(cells, sizeof *e->cost);
-        e->trial = et_alloc(cells, sizeof *e->trial);
-        e->step = et_alloc(cells, 1);
-        e->cell_capacity = e->cost && e->trial && e->step ? cells : 0;
-    }
-    if (columns > e->column_capacity) {
-        et_free(e->align);
-        et_free(e->reference_wrong);
-        e->align = et_alloc(columns, sizeof *e->align);
-        e->reference_wrong = et_alloc(columns, 1);
-        e->column_capacity = e->align && e->reference_wrong ? columns : 0;
-    }
-    return rows <= e->row_capacity && cells <= e->cell_capacity && columns <= e->column_capacity
-               ? ET_OK
-               : et_alloc_failed(error, cells * (2 * sizeof *e->cost + 1), "an edit distance");
+    e->first = e->begin + rows + 1;
+    e->align = (int64_t *)(void *)(e->first + rows);
+    e->cost = (int32_t *)(void *)(e->align + columns);
+    e->trial = e->cost + cells;
+    e->step = (char *)(e->trial + cells);
+    e->wrong = e->step + cells;
+    e->reference_wrong = e->wrong + rows;
+    return ET_OK;
 }
 
 /* The columns of a row: [*low, *high). The band follows the ratio of the lengths, and is wider if
