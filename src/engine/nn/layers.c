@@ -12,6 +12,15 @@
 #include "engine/graph/graph.h"
 #include "engine/tensor/tensor.h"
 
+static const et_init zeros = { ET_INIT_ZEROS, 0 }, ones = { ET_INIT_ONES, 0 };
+
+/* Columns of a matrix; 0: x is none. */
+static int64_t columns_of(const et_node *x)
+{
+    const et_shape shape = et_node_shape(x);
+    return shape.rank == 2 ? shape.size[1] : 0;
+}
+
 /* The scope that a layer has entered, which names its nodes. */
 static et_node *leave(et_scope *before, et_node *y)
 {
@@ -74,8 +83,7 @@ static et_node *tangent_product(et_scope *scope, et_node *x, et_node *bias, int6
 et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
 {
     static const et_dense_options defaults = { 0 };
-    et_shape in = et_node_shape(x);
-    int64_t width = in.rank == 2 ? in.size[1] : 0;
+    const int64_t width = columns_of(x);
     const et_dense_options *o = options ? options : &defaults;
     if (units < 1)
         return et_graph_poison(x->graph, "%sdense: %lld units: give at least 1", scope->prefix,
@@ -91,7 +99,7 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     et_node *weight = o->tangent ? NULL : et_param(scope, "weight", et_shape_2(width, units), init);
     et_node *bias = NULL;
     if (!o->no_bias)
-        bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
+        bias = et_param(scope, "bias", et_shape_1(units), zeros);
     et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
                                  .row_tile = o->row_tile };
     et_scope *before = et_scope_enter(scope);
@@ -106,10 +114,9 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
  * Kiros and Hinton 2016). Ones and zeros at the start: only the norm itself. */
 et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
 {
-    et_shape in = et_node_shape(x);
-    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
-    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
-    et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
+    const et_shape width = et_shape_1(columns_of(x));
+    et_node *gamma = et_param(scope, "scale", width, ones);
+    et_node *beta = et_param(scope, "offset", width, zeros);
     et_scope *before = et_scope_enter(scope);
     return leave(before, et_layer_norm(x, gamma, beta, epsilon));
 }
@@ -118,9 +125,7 @@ et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
  */
 et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
 {
-    et_shape in = et_node_shape(x);
-    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
-    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    et_node *gamma = et_param(scope, "scale", et_shape_1(columns_of(x)), ones);
     et_scope *before = et_scope_enter(scope);
     return leave(before, et_rms_norm(x, gamma, epsilon));
 }
@@ -145,7 +150,6 @@ et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilo
 {
     et_shape in = et_node_shape(x);
     et_shape width = et_shape_1(in.rank >= 2 ? in.size[in.rank - 1] : 0);
-    const et_init zeros = { ET_INIT_ZEROS, 0 }, ones = { ET_INIT_ONES, 0 };
     et_node *gamma = et_param(scope, "scale", width, ones);
     et_node *beta = et_param(scope, "offset", width, zeros);
     et_node *mean = et_variable(scope, "mean", width, zeros), *mean_here;
@@ -183,7 +187,7 @@ et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
         et_param(scope, "weight", size, et_init_glorot_uniform(area * channels, area * filters));
     et_node *bias = NULL;
     if (!o->no_bias)
-        bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
+        bias = et_param(scope, "bias", et_shape_1(filters), zeros);
     et_scope *before = et_scope_enter(scope);
     et_node *y = et_convolution(x, weight, bias, &window);
     return leave(before, o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation));
@@ -208,9 +212,7 @@ et_node *et_embedding_table(et_scope *scope, et_node *ids, int64_t rows, int64_t
     et_scope *before = et_scope_enter(scope);
     const et_shape shape = et_node_shape(ids);
     et_node *all = shape.rank == 1 ? ids : et_reshape(ids, et_shape_1(et_shape_count(shape)));
-    et_node *y = et_embedding(all, table, 1, NULL, NULL);
-    et_scope_enter(before);
-    return y;
+    return leave(before, et_embedding(all, table, 1, NULL, NULL));
 }
 
 et_node *et_flatten(et_node *x)
@@ -269,7 +271,5 @@ et_node *et_attention_block(et_scope *scope, et_node *x, int64_t length,
     h = et_norm(et_at(scope, "norm", 1), x, 1e-6f);
     h = et_dense_with(et_in(scope, "hidden"), h, o->units ? o->units : 4 * width, &gelu);
     h = et_dense(et_in(scope, "out"), h, width);
-    x = et_add(x, et_dropout(scope, h, o->dropout));
-    et_scope_enter(before);
-    return x;
+    return leave(before, et_add(x, et_dropout(scope, h, o->dropout)));
 }

@@ -139,6 +139,17 @@ static et_node *ssru_block(et_scope *scope, et_node *x, const recurrence *over, 
     return after(scope, x, et_relu(c), s);
 }
 
+/* Products of attention to the encoder's output: q of a normed x; k and v. */
+static et_node *cross_query(et_scope *scope, et_node *x, stack s)
+{
+    return projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
+}
+
+static et_node *cross_key_value(et_scope *scope, et_node *encoded, stack s)
+{
+    return projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);
+}
+
 /* q comes from the decoder, k and v from the encoder's output, or kv has both already. The
  * encoder's output is not normalized here, because the encoder's final norm, if any, has done
  * so. */
@@ -148,9 +159,9 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *enco
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .rate = s.options->attention_dropout_rate,
                                      .longest_key = (int)g->source_longest };
-    et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
+    et_node *q = cross_query(scope, x, s);
     if (!kv)
-        kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);
+        kv = cross_key_value(scope, encoded, s);
     et_node *mixed = et_attention(scope, again(q), again(kv), g->target, g->source, &options);
     return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
@@ -337,10 +348,8 @@ void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t 
         x = decoder_layer(&d, i, x);
     et_scope *last = et_at(d.decoder, "layer", layer), *cross = et_in(last, "cross_attention");
     x = decoder_self(&d, last, x);
-    *query = projection(et_in(cross, "query"), before(cross, x, d.stack), model->width,
-                        input_gain(d.stack), d.stack);
-    *key_value = projection(et_in(cross, "key_value"), d.encoded, 2 * model->width,
-                            input_gain(d.stack), d.stack);
+    *query = cross_query(cross, x, d.stack);
+    *key_value = cross_key_value(cross, d.encoded, d.stack);
 }
 
 et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
@@ -368,7 +377,7 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
     et_assert(layer >= 0 && layer < model->decoder.num_layers);
     stack s = { &model->decoder, model->width, row_tile };
     et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
-    return projection(et_in(at, "key_value"), encoded, 2 * model->width, input_gain(s), s);
+    return cross_key_value(at, encoded, s);
 }
 
 /* The inputs that all layers of a decoder step share. */
@@ -407,7 +416,7 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
 {
     x = decode_self(root, layer, index, x, step, inputs, s);
     et_scope *cross = et_in(layer, "cross_attention");
-    et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, input_gain(s), s);
+    et_node *q = cross_query(cross, x, s);
     et_node *mixed = et_cached_attention(
         q, cache_input(root, ET_DECODE_CROSS_CACHE, index, step->source_rows, s.width), NULL,
         inputs->cross_begin, inputs->cross_length, s.options->num_attention_heads);
