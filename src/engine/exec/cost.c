@@ -27,16 +27,16 @@ static double touched(const et_plan *plan, const et_plan_call *call)
 {
     double sum = 0;
     for (int i = 0; i < call->in_count; i++)
-        sum += bytes(in_tensor(plan, call, i));
+        sum += bytes(TENSOR_IN(i));
     for (int i = 0; i < call->out_count; i++)
-        sum += bytes(out_tensor(plan, call, i));
+        sum += bytes(TENSOR_OUT(i));
     return sum;
 }
 
 /* Intermediate values of a chain stay in registers and touch no memory: fusing saves this. */
 static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
 {
-    return (et_cost){ call->program.steps * count(out_tensor(plan, call, 0)), touched(plan, call) };
+    return (et_cost){ call->program.steps * count(TENSOR_OUT(0)), touched(plan, call) };
 }
 
 /* ---- products, norms, look-ups ---- */
@@ -46,13 +46,13 @@ static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
  * million operations and 4.8 MB. */
 static et_cost cost_matmul(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *a = in_tensor(plan, call, 0), *b = in_tensor(plan, call, 1);
-    const et_tensor *c = out_tensor(plan, call, 0);
+    const et_tensor *a = TENSOR_IN(0), *b = TENSOR_IN(1);
+    const et_tensor *c = TENSOR_OUT(0);
     bool transposed = call->node->attributes.matmul.transpose_a;
     const double groups = (double)et_matmul_groups(&call->node->attributes.matmul);
     double k = (double)a->shape.size[!transposed] / (transposed ? 1 : groups);
     double element = (double)et_dtype_size(plan->graph->options.act);
-    double bias = call->in_count == 3 ? bytes(in_tensor(plan, call, 2)) : 0;
+    double bias = call->in_count == 3 ? bytes(TENSOR_IN(2)) : 0;
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
 }
 
@@ -60,9 +60,9 @@ static et_cost cost_matmul(const et_plan *plan, const et_plan_call *call)
  * element, whatever the result's type is; ids and positions are read once. */
 static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
     double rows = call->in_count == 4 ? 2 : 1;
-    double ids = bytes(in_tensor(plan, call, 0));
+    double ids = bytes(TENSOR_IN(0));
     return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
 }
 
@@ -71,11 +71,11 @@ static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
  * table is cleared; a base elsewhere is copied. */
 static et_cost cost_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);
-    et_cost cost = { 2 * count(dy), bytes(in_tensor(plan, call, 0)) + bytes(dy) + 8 * count(dy) };
+    const et_tensor *dy = TENSOR_IN(1), *table = TENSOR_OUT(0);
+    et_cost cost = { 2 * count(dy), bytes(TENSOR_IN(0)) + bytes(dy) + 8 * count(dy) };
     if (call->in_count < 3)
         cost.bytes += bytes(table);
-    else if (in_tensor(plan, call, 2)->data != table->data)
+    else if (TENSOR_IN(2)->data != table->data)
         cost.bytes += 2 * bytes(table);
     return cost;
 }
@@ -94,8 +94,8 @@ static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
     const et_attributes *attributes = &call->node->attributes;
     const bool gradient = call->node->op == ET_OP_ATTENTION_GRAD;
     const int first = gradient ? 2 : 0;
-    const et_tensor *q = in_tensor(plan, call, first), *offsets = in_tensor(plan, call, first + 2);
-    const int32_t *query = offsets->data, *key = in_tensor(plan, call, first + 3)->data;
+    const et_tensor *q = TENSOR_IN(first), *offsets = TENSOR_IN(first + 2);
+    const int32_t *query = offsets->data, *key = TENSOR_IN(first + 3)->data;
     const double width = (double)q->shape.size[1] / (attributes->self ? 3 : 1);
     double scores = 0, queries = 0, keys = 0;
     for (int64_t s = 0; s < offsets->shape.size[0] - 1; s++) {
@@ -117,8 +117,8 @@ static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
  * of a beam share some. */
 static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *q = in_tensor(plan, call, 0), *lengths = in_tensor(plan, call, 3);
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *q = TENSOR_IN(0), *lengths = TENSOR_IN(3);
+    const et_tensor *y = TENSOR_OUT(0);
     double seen = 0, width = (double)y->shape.size[1];
     for (int64_t r = 0; r < lengths->shape.size[0]; r++)
         seen += ((const int32_t *)lengths->data)[r];
@@ -133,25 +133,23 @@ static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *ca
  * memory in full. */
 static et_cost cost_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = in_tensor(plan, call, 0), *table = in_tensor(plan, call, 1);
+    const et_tensor *h = TENSOR_IN(0), *table = TENSOR_IN(1);
     double products = call->node->attributes.gradient ? 3 : 1;
     double draws = et_loss_of_two_draws(call->node) ? 2 : 1;
     double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
     for (int i = 0; i < call->out_count; i++)
-        results += bytes(out_tensor(plan, call, i));
+        results += bytes(TENSOR_OUT(i));
     return (et_cost){ products * 2 * draws * count(h) * (double)table->shape.size[0],
-                      draws * bytes(h) + element * count(table) + bytes(in_tensor(plan, call, 2)) +
-                          results };
+                      draws * bytes(h) + element * count(table) + bytes(TENSOR_IN(2)) + results };
 }
 
 /* Logits from bytes; only few are computed again in float32. One byte for each element of the
  * table. */
 static et_cost cost_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = in_tensor(plan, call, 0), *table = in_tensor(plan, call, 1);
+    const et_tensor *h = TENSOR_IN(0), *table = TENSOR_IN(1);
     return (et_cost){ 2 * count(h) * (double)table->shape.size[0],
-                      bytes(h) + count(table) + bytes(out_tensor(plan, call, 0)) +
-                          bytes(out_tensor(plan, call, 1)) };
+                      bytes(h) + count(table) + bytes(TENSOR_OUT(0)) + bytes(TENSOR_OUT(1)) };
 }
 
 /* ---- layout, and layers outside the Transformer ---- */
@@ -159,7 +157,7 @@ static et_cost cost_vocabulary_best(const et_plan *plan, const et_plan_call *cal
 /* SLICE reads only its piece of x; FILL reads only the scalar. A view costs nothing. */
 static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
+    const et_tensor *x = TENSOR_IN(0), *y = TENSOR_OUT(0);
     const et_op op = call->node->op;
     const bool view = op == ET_OP_RESHAPE && x->data == y->data;
     return (et_cost){ 0, view ? 0 : bytes(op == ET_OP_SLICE ? y : x) + bytes(y) };
@@ -168,9 +166,9 @@ static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 /* Only the selected rows of x, or of a table, are read. */
 static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
     bool table = call->node->op == ET_OP_EMBED_COLUMNS;
-    const et_tensor *ids = in_tensor(plan, call, table ? 0 : 1);
+    const et_tensor *ids = TENSOR_IN(table ? 0 : 1);
     double from = table ? 4 * count(y) : bytes(y);
     return (et_cost){ 0, bytes(ids) + from + bytes(y) };
 }
@@ -178,9 +176,9 @@ static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
 /* Rows of the result are read and written, and cleared before, as EMBEDDING_GRAD. */
 static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, call, 1);
-    return (et_cost){ count(dy), bytes(in_tensor(plan, call, 0)) + bytes(dy) + 8 * count(dy) +
-                                     bytes(out_tensor(plan, call, 0)) };
+    const et_tensor *dy = TENSOR_IN(1);
+    return (et_cost){ count(dy),
+                      bytes(TENSOR_IN(0)) + bytes(dy) + 8 * count(dy) + bytes(TENSOR_OUT(0)) };
 }
 
 /* mean 1, variance 3, y 3: the statistics need a separate pass over x, and so do the derivative's
@@ -188,7 +186,7 @@ static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
 static et_cost cost_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
     const bool gradient = call->node->op == ET_OP_BATCH_NORM_GRAD;
-    const et_tensor *x = in_tensor(plan, call, gradient);
+    const et_tensor *x = TENSOR_IN(gradient);
     const bool given = call->in_count == 5 && !gradient;
     const int each = gradient ? 11 : given ? 3 : 7, passes = gradient ? 2 : !given;
     return (et_cost){ each * count(x), touched(plan, call) + passes * bytes(x) };
@@ -199,10 +197,8 @@ static et_cost cost_batch_norm(const et_plan *plan, const et_plan_call *call)
 static et_cost cost_convolution(const et_plan *plan, const et_plan_call *call)
 {
     const et_op op = call->node->op;
-    const et_tensor *y =
-        op == ET_OP_CONVOLUTION ? out_tensor(plan, call, 0) : in_tensor(plan, call, 0);
-    const et_tensor *weight =
-        op == ET_OP_CONVOLUTION_WEIGHT_GRAD ? out_tensor(plan, call, 0) : in_tensor(plan, call, 1);
+    const et_tensor *y = op == ET_OP_CONVOLUTION ? TENSOR_OUT(0) : TENSOR_IN(0);
+    const et_tensor *weight = op == ET_OP_CONVOLUTION_WEIGHT_GRAD ? TENSOR_OUT(0) : TENSOR_IN(1);
     const int64_t *size = weight->shape.size;
     return (et_cost){ 2 * count(y) * (double)(size[0] * size[1] * size[2]), touched(plan, call) };
 }
@@ -211,7 +207,7 @@ static et_cost cost_convolution(const et_plan *plan, const et_plan_call *call)
  * and its windows. */
 static et_cost cost_pool(const et_plan *plan, const et_plan_call *call)
 {
-    double x = count(in_tensor(plan, call, 0)), y = count(out_tensor(plan, call, 0));
+    double x = count(TENSOR_IN(0)), y = count(TENSOR_OUT(0));
     return (et_cost){ x > y ? x : y, touched(plan, call) };
 }
 
@@ -308,8 +304,7 @@ et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call)
     if (rule->by)
         return rule->by(plan, call);
     et_assert(rule->input >= -1);
-    const et_tensor *of =
-        rule->input < 0 ? out_tensor(plan, call, 0) : in_tensor(plan, call, rule->input);
+    const et_tensor *of = rule->input < 0 ? TENSOR_OUT(0) : TENSOR_IN(rule->input);
     return (et_cost){ rule->each * count(of), touched(plan, call) };
 }
 

@@ -80,13 +80,13 @@ static bool is_read_outside(const chains *c, const et_node *node)
 
 /* The place of value in the list, to which it is added if it is new; -1: there is no room. A chain
  * that reads a value twice has it as one input. */
-static int add_once(int *list, int *count, int most, int value)
+static int add_once(int *list, int *count, int value)
 {
-    et_assert(*count <= most);
+    et_assert(*count <= ET_EW_INPUTS_MAX);
     for (int i = 0; i < *count; i++)
         if (list[i] == value)
             return i;
-    if (*count == most)
+    if (*count == ET_EW_INPUTS_MAX)
         return -1;
     list[*count] = value;
     return (*count)++;
@@ -106,8 +106,7 @@ static bool fits(const chains *c, int chain, int last)
         outputs += is_read_outside(c, node);
         for (int i = 0; i < node->inputs; i++)
             if (c->of[node->input[i]->id] != chain &&
-                add_once(inputs, &input_count, ET_EW_INPUTS_MAX,
-                         et_plan_value_of(c->plan, node->input[i])) < 0)
+                add_once(inputs, &input_count, et_plan_value_of(c->plan, node->input[i])) < 0)
                 return false;
     }
     return steps <= ET_EW_STEPS_MAX && outputs <= ET_EW_OUTPUTS_MAX;
@@ -187,8 +186,7 @@ static void add_program_inputs(const chains *c, et_plan_call *call, int chain)
             const et_node *input = node->input[i];
             if (c->of[input->id] == chain)
                 continue;
-            int at = add_once(call->in, &call->in_count, ET_EW_INPUTS_MAX,
-                              et_plan_value_of(plan, input));
+            int at = add_once(call->in, &call->in_count, et_plan_value_of(plan, input));
             program->broadcast[at] = broadcast_of(et_node_shape(input), et_node_shape(node));
             program->input_dtype[at] = et_node_dtype(input);
         }

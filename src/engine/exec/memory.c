@@ -22,6 +22,7 @@
 #include "base/vector.h"
 #include "engine/exec/arena_layout.h"
 #include "engine/exec/plan_private.h"
+#include "engine/kernel/sizes.h"
 #include "engine/tensor/params.h"
 
 /* ---- packed weights ---- */
@@ -36,20 +37,19 @@
  *
  * Packing moves bytes and adds nothing, so threads cannot change a bit. */
 
-/* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES limits what copies add to the arena at
+/* Bytes. GROUP_BYTES limits what copies add to the arena at
  * one time, unless one call's weights are larger. SHARED_BYTES is the least amount for which a team
  * is started. */
-#define ALIGN        ((size_t)64)
 #define GROUP_BYTES  ((size_t)1 << 20)
 #define SHARED_BYTES ((size_t)1 << 18) /* packed in some ten microseconds */
 
-/* Rounded up, so that adjacent copies are aligned. */
+/* In whole lines, so that adjacent copies are aligned. */
 static size_t packed_bytes(const et_plan_pack *pack)
 {
     size_t bytes = pack->gemm ? et_gemm_packed_size(pack->gemm)
                               : et_row_weight_size(pack->rows.panel, pack->rows.n, pack->rows.k,
                                                    pack->rows.kind);
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return et_lines(bytes);
 }
 
 /* Products are cached by shape, so equal products have the same address. first: an operand may
@@ -174,7 +174,7 @@ int et_plan_make_packs(et_plan *plan, et_error *error)
         /* One block for all, as they live and die with the plan. */
         for (int i = 0; i < plan->pack_count; i++)
             plan->memory.packed += packed_bytes(&plan->packs[i]);
-        plan->packed = et_alloc_aligned(plan->memory.packed, ALIGN);
+        plan->packed = et_alloc_aligned(plan->memory.packed, 64);
         if (!plan->packed)
             return et_alloc_failed(error, plan->memory.packed, "packed weights");
         lay_packs(plan, 0, plan->pack_count, plan->packed);

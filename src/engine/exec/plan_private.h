@@ -220,4 +220,8 @@ static inline const et_tensor *out_tensor(const et_plan *plan, const et_plan_cal
     return &plan->values[call->out[i]].tensor;
 }
 
+/* In a function of a plan and a call. */
+#define TENSOR_IN(i)  in_tensor(plan, call, i)
+#define TENSOR_OUT(i) out_tensor(plan, call, i)
+
 #endif

@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "engine/kernel/sizes.h"
 #include "formats/grid.h"
 
 et_track *et_device_track(const et_device *device)
@@ -88,7 +89,7 @@ static int measure_product(et_peak *peak, et_gemm_cache *cache, et_error *error)
         return status;
     size_t element = et_dtype_size(peak->dtype);
     size_t a = (size_t)(shape.m * shape.k) * element, c = (size_t)(shape.m * shape.n) * element;
-    size_t b = (et_gemm_packed_size(p.gemm) + 63) / 64 * 64;
+    size_t b = et_lines(et_gemm_packed_size(p.gemm));
     char *memory = et_alloc_aligned(a + b + c, 64);
     if (!memory)
         return et_alloc_failed(error, a + b + c, "measuring a matrix product");

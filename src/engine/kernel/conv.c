@@ -381,7 +381,7 @@ static void find_pieces(et_conv *conv)
         return;
     int64_t room = (int64_t)(PIECES_BYTES / conv->weight);
     int64_t most = room < 2 ? 2 : room < PIECES_MOST ? room : PIECES_MOST;
-    conv->pieces = conv->blocks < most ? conv->blocks : most;
+    conv->pieces = et_smaller(conv->blocks, most);
 }
 
 /* A type that the library has only plain loops for is passed over. */
@@ -413,7 +413,7 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
     conv->kernels = kernels;
     /* The most samples that divide the batch into `most` blocks or a few more. */
     const int64_t most = kind == ET_CONV_WEIGHT ? PIECES_MOST : BLOCKS_MOST;
-    conv->samples = (shape->batch + most - 1) / most;
+    conv->samples = et_part_count(shape->batch, most);
     while (shape->batch % conv->samples)
         conv->samples--;
     conv->blocks = shape->batch / conv->samples;
@@ -472,17 +472,11 @@ static char *desk_of(const run *r, int thread)
     return r->desks + (size_t)thread * r->conv->desk.size;
 }
 
-/* Block number `block` of images that have so many elements each. */
-static void *image(const void *images, int64_t block, int64_t elements, et_dtype dtype)
-{
-    return (char *)(uintptr_t)images + (size_t)(block * elements) * et_dtype_size(dtype);
-}
-
 /* A block's image as the multiplication reads it: in place, or widened at `at`. */
 static const void *operand(const run *r, const void *images, int64_t block, int64_t elements,
                            char *at)
 {
-    const void *from = image(images, block, elements, r->conv->shape.dtype);
+    const void *from = et_element_at(images, block * elements, r->conv->shape.dtype);
     if (!is_widened(r->conv))
         return from;
     r->conv->kernels->from_bf16((float *)(void *)at, from, elements);
@@ -509,7 +503,7 @@ static void run_images(const run *r, int64_t block, int thread)
     const bool forward = conv->kind == ET_CONV_FORWARD;
     const int64_t from = forward ? conv->x : conv->y, to = forward ? conv->y : conv->x;
     char *own = desk_of(r, thread);
-    void *result = image(r->out, block, to, conv->shape.dtype);
+    void *result = et_element_at(r->out, block * to, conv->shape.dtype);
     void *out = is_widened(conv) ? own + conv->desk.out : result;
     const void *a = operand(r, r->a, block, from, own + conv->desk.a);
     block_run(conv->block, thread, own, out, a, r->copies, r->bias);

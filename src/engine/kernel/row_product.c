@@ -37,13 +37,13 @@ static double rounding(int64_t k)
 static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
 {
     return kind == ET_ROW_F32 ? (size_t)(columns * k) * sizeof(float)
-                              : (size_t)(columns * et_part_count(k, 4) * 4);
+                              : (size_t)(columns * et_round_up(k, 4));
 }
 
 /* Bytes have four arrays of a number per column after the panels. */
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
-    int64_t columns = et_part_count(n, panel) * panel;
+    int64_t columns = et_round_up(n, panel);
     size_t size = et_lines(panels_size(columns, k, kind));
     return kind == ET_ROW_F32 ? size : size + 4 * et_lines((size_t)columns * sizeof(float));
 }
@@ -55,7 +55,7 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
     et_assert(panel >= 1 && n >= 1 && k >= 1);
     et_assert(kind == ET_ROW_F32 || k <= ET_ROW_BYTES_MAX);
     et_row_weight weight = { .kind = kind, .n = n, .k = k, .panel = panel, .panels = memory };
-    int64_t columns = et_part_count(n, panel) * panel;
+    int64_t columns = et_round_up(n, panel);
     size_t line = et_lines((size_t)columns * sizeof(float));
     char *next = (char *)memory + et_lines(panels_size(columns, k, kind));
     if (kind == ET_ROW_INT8) {
@@ -86,8 +86,7 @@ ET_INLINE void pack_rows(const et_row_weight *w, int64_t panel, source s, et_dty
                          int64_t next)
 {
     float *to = (float *)w->panels + panel * w->k * w->panel;
-    const int64_t first = panel * w->panel, left = w->n - first;
-    const int64_t columns = left < w->panel ? left : w->panel;
+    const int64_t first = panel * w->panel, columns = et_smaller(w->n - first, w->panel);
     for (int64_t i = 0; i < w->k; i++, to += w->panel) {
         const int64_t at = i * s.row + first * next;
         for (int64_t c = 0; c < columns; c++)
@@ -175,7 +174,7 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
             pack_rows(w, panel, s, ET_F32, s.column);
         return;
     }
-    size_t size = (size_t)(et_part_count(w->k, 4) * 4 * w->panel);
+    size_t size = (size_t)(et_round_up(w->k, 4) * w->panel);
     int8_t *to = (int8_t *)w->panels + (size_t)panel * size;
     memset(to, 0, size);
     for (int64_t c = 0; c < w->panel; c++) {
@@ -242,7 +241,7 @@ void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int
 static void *take(char *memory, size_t *used, size_t bytes)
 {
     void *part = memory + *used;
-    *used += (bytes + 63) / 64 * 64;
+    *used += et_lines(bytes);
     return part;
 }
 
@@ -251,7 +250,7 @@ et_best_buffers et_best_buffers_at(void *scratch, const et_row_weight *weight)
 {
     et_best_buffers room = { 0 };
     size_t rows = ET_BEST_ROWS, width = (size_t)weight->k;
-    room.columns = (weight->n + weight->panel - 1) / weight->panel * weight->panel;
+    room.columns = et_round_up(weight->n, weight->panel);
     room.logits = take(scratch, &room.size, rows * (size_t)room.columns * sizeof(float));
     room.x = take(scratch, &room.size, rows * width * sizeof(float));
     room.bytes = take(scratch, &room.size, rows * (size_t)et_row_stride(weight->k));

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <etude/dtype.h>
+
 static inline int64_t et_smaller(int64_t left, int64_t right)
 {
     return left < right ? left : right;
@@ -19,6 +21,12 @@ static inline int64_t et_part_count(int64_t whole, int64_t part)
 static inline int64_t et_round_up(int64_t value, int64_t multiple)
 {
     return et_part_count(value, multiple) * multiple;
+}
+
+/* Element i of an array. */
+static inline void *et_element_at(const void *array, int64_t i, et_dtype dtype)
+{
+    return (char *)array + (size_t)i * et_dtype_size(dtype);
 }
 
 /* Bytes in whole lines of the cache, as kernels want their memory. */

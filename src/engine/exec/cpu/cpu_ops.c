@@ -20,6 +20,7 @@
 
 #include "base/assert.h"
 #include "engine/exec/cpu/op_private.h"
+#include "engine/kernel/sizes.h"
 
 /* ---- element-wise ---- */
 
@@ -30,10 +31,10 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
     const void *inputs[ET_EW_INPUTS_MAX];
     void *outputs[ET_EW_OUTPUTS_MAX];
     for (int i = 0; i < call->in_count; i++)
-        inputs[i] = in(plan, call, i);
+        inputs[i] = IN(i);
     for (int i = 0; i < call->out_count; i++)
-        outputs[i] = out(plan, call, i);
-    const et_tensor *like = out_tensor(plan, call, 0);
+        outputs[i] = OUT(i);
+    const et_tensor *like = TENSOR_OUT(0);
     const et_ew_program *program = &call->program;
     et_ew_program faded;
     if (plan->dropout != 1) {
@@ -53,9 +54,9 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
 /* The kernel adds long runs up in double: rounded once, here. */
 static void run_sum(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
+    const et_tensor *x = TENSOR_IN(0);
     double sum = kernels(plan)->sum(x->data, et_shape_count(x->shape), x->dtype);
-    *(float *)out(plan, call, 0) = (float)sum;
+    *(float *)OUT(0) = (float)sum;
 }
 
 const et_op_functions et_cpu_SUM = { .run = run_sum };
@@ -63,8 +64,8 @@ const et_op_functions et_cpu_SUM = { .run = run_sum };
 /* Input 1 is used only for its shape. */
 static void run_fill(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    float value = *(const float *)in(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
+    float value = *(const float *)IN(0);
     kernels(plan)->fill(y->data, value, et_shape_count(y->shape), y->dtype);
 }
 
@@ -73,9 +74,8 @@ const et_op_functions et_cpu_FILL = { .run = run_fill };
 /* y[d] = sum over t of x[t, d]: the gradient of a bias. Blocks are added in their order. */
 static void run_column_sum(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->column_sum(out(plan, call, 0), scratch(plan), x->data, rows_of(x), width_of(x),
-                              x->dtype);
+    const et_tensor *x = TENSOR_IN(0);
+    kernels(plan)->column_sum(OUT(0), scratch(plan), x->data, rows_of(x), width_of(x), x->dtype);
 }
 
 const et_op_functions et_cpu_COLUMN_SUM = { .run = run_column_sum,
@@ -108,7 +108,7 @@ static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
  * call->gemm[0] stays NULL, by which run_matmul recognizes these products. */
 static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
+    const et_tensor *a = TENSOR_IN(0), *c = TENSOR_OUT(0);
     const et_dtype act = plan->graph->options.act;
     bool int8 = plan->options.int8 && act == ET_F32 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
     const et_plan_pack wanted = { .rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
@@ -125,14 +125,14 @@ static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
 static void run_rows(const et_plan *plan, const et_plan_call *call)
 {
     const et_dtype act = plan->graph->options.act;
-    const et_row_product shape = { .rows = out_tensor(plan, call, 0)->shape.size[0],
+    const et_row_product shape = { .rows = TENSOR_OUT(0)->shape.size[0],
                                    .x = act,
-                                   .y = out_tensor(plan, call, 0)->dtype,
+                                   .y = TENSOR_OUT(0)->dtype,
                                    .weight = &et_plan_pack_at(plan, call->pack[0])->rows,
-                                   .bias = call->in_count == 3 ? in(plan, call, 2) : NULL,
+                                   .bias = call->in_count == 3 ? IN(2) : NULL,
                                    .relu = call->node->attributes.matmul.relu,
                                    .scratch = plan->scratch };
-    kernels(plan)->row_product(out(plan, call, 0), et_plan_data_as(plan, call->in[0], act), &shape);
+    kernels(plan)->row_product(OUT(0), et_plan_data_as(plan, call->in[0], act), &shape);
 }
 
 /* Whether B is packed: a weight, except for few rows or if it is small. Then tiles read or copy it
@@ -152,7 +152,7 @@ static bool wants_packing(const et_plan *plan, const et_plan_call *call, const e
 static int prepare_matmul(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
-    const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
+    const et_tensor *a = TENSOR_IN(0), *c = TENSOR_OUT(0);
     et_dtype act = plan->graph->options.act;
     const int64_t groups = et_matmul_groups(options);
     if (is_by_rows(plan, call))
@@ -172,7 +172,7 @@ static int prepare_matmul(et_plan *plan, et_plan_call *call, et_error *error)
     };
     if (groups > 1) {
         shape.lda = a->shape.size[1];
-        shape.ldb = in_tensor(plan, call, 1)->shape.size[1];
+        shape.ldb = TENSOR_IN(1)->shape.size[1];
         shape.ldc = c->shape.size[1];
     }
     shape.pack_b = groups == 1 && wants_packing(plan, call, &shape);
@@ -212,19 +212,19 @@ static void run_matmul(const et_plan *plan, const et_plan_call *call)
         run_rows(plan, call);
         return;
     }
-    const et_tensor *c = out_tensor(plan, call, 0);
+    const et_tensor *c = TENSOR_OUT(0);
     const int64_t rows = c->shape.size[0];
     const int64_t count = et_matmul_groups(&call->node->attributes.matmul);
     const void *a = et_plan_data_as(plan, call->in[0], act);
     const void *b = call->pack[0] >= 0 ? et_plan_pack_at(plan, call->pack[0])->data
                                        : et_plan_data_as(plan, call->in[1], act);
-    const float *bias = call->in_count == 3 ? in(plan, call, 2) : NULL;
+    const float *bias = call->in_count == 3 ? IN(2) : NULL;
     if (count > 1) {
         const int64_t columns = c->shape.size[1] / count;
         const et_gemm_groups groups = { .count = count,
                                         .rows = rows,
-                                        .a = in_tensor(plan, call, 0)->shape.size[1] / count,
-                                        .b = in_tensor(plan, call, 1)->shape.size[1] / count,
+                                        .a = TENSOR_IN(0)->shape.size[1] / count,
+                                        .b = TENSOR_IN(1)->shape.size[1] / count,
                                         .c = columns,
                                         .bias = columns };
         et_gemm_run_groups(call->gemm[0], &groups, c->data, a, b, bias);
@@ -243,10 +243,9 @@ const et_op_functions et_cpu_MATMUL = { .run = run_matmul, .prepare = prepare_ma
  * each row that the derivative needs. attributes.x is epsilon. */
 static void run_layer_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->layer_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
-                              in(plan, call, 2), call->node->attributes.x, rows_of(x), width_of(x),
-                              x->dtype);
+    const et_tensor *x = TENSOR_IN(0);
+    kernels(plan)->layer_norm(OUT(0), OUT(1), x->data, IN(1), IN(2), call->node->attributes.x,
+                              rows_of(x), width_of(x), x->dtype);
 }
 
 const et_op_functions et_cpu_LAYER_NORM = { .run = run_layer_norm };
@@ -255,18 +254,18 @@ const et_op_functions et_cpu_LAYER_NORM = { .run = run_layer_norm };
  * the same pass, for a reader in the backward pass; only that needs beta. */
 static void run_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 1);
+    const et_tensor *x = TENSOR_IN(1);
     bool again = call->node->results > 3;
-    const et_layer_norm_grad norm = { .dx = out(plan, call, 0),
-                                      .y = again ? out(plan, call, 3) : NULL,
-                                      .dgamma = out(plan, call, 1),
-                                      .dbeta = out(plan, call, 2),
+    const et_layer_norm_grad norm = { .dx = OUT(0),
+                                      .y = again ? OUT(3) : NULL,
+                                      .dgamma = OUT(1),
+                                      .dbeta = OUT(2),
                                       .scratch = scratch(plan),
-                                      .dy = in(plan, call, 0),
+                                      .dy = IN(0),
                                       .x = x->data,
-                                      .stats = in(plan, call, 2),
-                                      .gamma = in(plan, call, 3),
-                                      .beta = again ? in(plan, call, 4) : NULL,
+                                      .stats = IN(2),
+                                      .gamma = IN(3),
+                                      .beta = again ? IN(4) : NULL,
                                       .rows = rows_of(x),
                                       .width = width_of(x),
                                       .dtype = x->dtype };
@@ -282,27 +281,21 @@ const et_op_functions et_cpu_LAYER_NORM_GRAD = { .run = run_layer_norm_grad,
  * ids, table (, position, positions). */
 static void run_embedding(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    const int32_t *position = call->in_count == 4 ? in(plan, call, 2) : NULL;
-    const float *positions = call->in_count == 4 ? in(plan, call, 3) : NULL;
-    kernels(plan)->embedding(y->data, in(plan, call, 0), position, in(plan, call, 1), positions,
-                             call->node->attributes.x, rows_of(y), width_of(y), y->dtype);
+    const et_tensor *y = TENSOR_OUT(0);
+    const int32_t *position = call->in_count == 4 ? IN(2) : NULL;
+    const float *positions = call->in_count == 4 ? IN(3) : NULL;
+    kernels(plan)->embedding(y->data, IN(0), position, IN(1), positions, call->node->attributes.x,
+                             rows_of(y), width_of(y), y->dtype);
 }
 
 const et_op_functions et_cpu_EMBEDDING = { .run = run_embedding };
 
-/* table = base + scatter of scale dy. Without a base the table begins with zeros. If memory.c has
- * given base and result the same place, nothing is copied. */
+/* table = base + scatter of scale dy. */
 static void run_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);
-    if (call->in_count < 3)
-        memset(table->data, 0, et_tensor_bytes(*table));
-    else if (in(plan, call, 2) != table->data)
-        memcpy(table->data, in(plan, call, 2), et_tensor_bytes(*table));
-    kernels(plan)->embedding_grad(table->data, in(plan, call, 0), dy->data,
-                                  call->node->attributes.x, rows_of(dy), width_of(dy),
-                                  rows_of(table), dy->dtype);
+    const et_tensor *dy = TENSOR_IN(1), *table = begin_table(plan, call);
+    kernels(plan)->embedding_grad(table->data, IN(0), dy->data, call->node->attributes.x,
+                                  rows_of(dy), width_of(dy), rows_of(table), dy->dtype);
 }
 
 const et_op_functions et_cpu_EMBEDDING_GRAD = { .run = run_embedding_grad };
@@ -325,8 +318,8 @@ typedef struct attention_views {
 static attention_views view_attention(const et_plan *plan, const et_plan_call *call, int first)
 {
     const et_attributes *attributes = &call->node->attributes;
-    const et_tensor *q = in_tensor(plan, call, first), *kv = in_tensor(plan, call, first + 1);
-    const et_tensor *offsets = in_tensor(plan, call, first + 2);
+    const et_tensor *q = TENSOR_IN(first), *kv = TENSOR_IN(first + 1);
+    const et_tensor *offsets = TENSOR_IN(first + 2);
     int64_t q_stride = q->shape.size[1], kv_stride = kv->shape.size[1];
     int64_t width = attributes->self ? q_stride / 3 : q_stride;
     int head_dim = (int)(width / attributes->attention.heads);
@@ -335,7 +328,7 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
         .shape = {
             .segments = (int)offsets->shape.size[0] - 1,
             .query_offsets = offsets->data,
-            .key_offsets = in(plan, call, first + 3),
+            .key_offsets = IN(first + 3),
             .heads = attributes->attention.heads,
             .head_dim = head_dim,
             .query_stride = q_stride,
@@ -360,7 +353,7 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
 static size_t scratch_of_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_attention_options *options = &call->node->attributes.attention;
-    const et_tensor *q = in_tensor(plan, call, call->node->op == ET_OP_ATTENTION_GRAD ? 2 : 0);
+    const et_tensor *q = TENSOR_IN(call->node->op == ET_OP_ATTENTION_GRAD ? 2 : 0);
     int64_t width = q->shape.size[1] / (call->node->attributes.self ? 3 : 1);
     return et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
            sizeof(float) * (size_t)plan->device->threads;
@@ -381,12 +374,12 @@ static void clear_tail(const et_tensor *tensor, int64_t used)
 static void run_attention(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 0);
-    const char *q = in(plan, call, 0), *kv = in(plan, call, 1);
-    kernels(plan)->attention(out(plan, call, 0), out(plan, call, 1), q, kv + views.k_column,
-                             kv + views.v_column, &views.shape, scratch(plan));
+    const char *q = IN(0), *kv = IN(1);
+    kernels(plan)->attention(OUT(0), OUT(1), q, kv + views.k_column, kv + views.v_column,
+                             &views.shape, scratch(plan));
     int64_t used = views.shape.query_offsets[views.shape.segments];
-    clear_tail(out_tensor(plan, call, 0), used);
-    clear_tail(out_tensor(plan, call, 1), used);
+    clear_tail(TENSOR_OUT(0), used);
+    clear_tail(TENSOR_OUT(1), used);
 }
 
 const et_op_functions et_cpu_ATTENTION = { .run = run_attention, .scratch = scratch_of_attention };
@@ -396,16 +389,15 @@ const et_op_functions et_cpu_ATTENTION = { .run = run_attention, .scratch = scra
 static void run_attention_grad(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 2);
-    const char *q = in(plan, call, 2), *kv = in(plan, call, 3);
-    char *dq = out(plan, call, 0);
-    char *dkv = call->node->attributes.self ? dq : out(plan, call, 1);
-    kernels(plan)->attention_grad(dq, dkv ? dkv + views.k_column : NULL,
-                                  dkv ? dkv + views.v_column : NULL, in(plan, call, 0),
-                                  in(plan, call, 1), q, kv + views.k_column, kv + views.v_column,
-                                  &views.shape, scratch(plan));
-    clear_tail(out_tensor(plan, call, 0), views.shape.query_offsets[views.shape.segments]);
+    const char *q = IN(2), *kv = IN(3);
+    char *dq = OUT(0);
+    char *dkv = call->node->attributes.self ? dq : OUT(1);
+    kernels(plan)->attention_grad(
+        dq, dkv ? dkv + views.k_column : NULL, dkv ? dkv + views.v_column : NULL, IN(0), IN(1), q,
+        kv + views.k_column, kv + views.v_column, &views.shape, scratch(plan));
+    clear_tail(TENSOR_OUT(0), views.shape.query_offsets[views.shape.segments]);
     if (!call->node->attributes.self)
-        clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
+        clear_tail(TENSOR_OUT(1), views.shape.key_offsets[views.shape.segments]);
 }
 
 const et_op_functions et_cpu_ATTENTION_GRAD = { .run = run_attention_grad,
@@ -422,7 +414,7 @@ const et_op_functions et_cpu_ATTENTION_GRAD = { .run = run_attention_grad,
 /* The kernel keeps a head's running sum on its stack. */
 static int prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    const et_tensor *cache = in_tensor(plan, call, 1);
+    const et_tensor *cache = TENSOR_IN(1);
     int heads = call->node->attributes.attention.heads;
     if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
         return et_fail(error, ET_EGRAPH, "%s: heads have more than %d columns; use more heads",
@@ -456,11 +448,11 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
 static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_attributes *attributes = &call->node->attributes;
-    const et_tensor *q = in_tensor(plan, call, 0);
+    const et_tensor *q = TENSOR_IN(0);
     const et_tensor *out = &plan->values[call->out[0]].tensor;
-    const et_tensor *cache = in_tensor(plan, call, 1);
-    const et_tensor *where = in_tensor(plan, call, 2);
-    const int32_t *length = in(plan, call, 3);
+    const et_tensor *cache = TENSOR_IN(1);
+    const et_tensor *where = TENSOR_IN(2);
+    const int32_t *length = IN(3);
     int64_t width = cache->shape.size[1] / 2;
     et_cached_attention_shape shape = {
         .rows = (int)out->shape.size[0],
@@ -481,9 +473,8 @@ static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
     } else {
         shape.begin = where->data;
     }
-    const char *keys = cache->data;
-    kernels(plan)->cached_attention(out->data, q->data, keys,
-                                    keys + (size_t)width * et_dtype_size(q->dtype), &shape);
+    kernels(plan)->cached_attention(out->data, q->data, cache->data,
+                                    et_element_at(cache->data, width, q->dtype), &shape);
 }
 
 const et_op_functions et_cpu_CACHED_ATTENTION = { .run = run_cached_attention,
@@ -494,14 +485,14 @@ const et_op_functions et_cpu_CACHED_ATTENTION = { .run = run_cached_attention,
 /* Segments of the offsets; a step of decoding has one row for each. */
 static et_recurrence view_recurrence(const et_plan *plan, const et_plan_call *call, int first)
 {
-    const et_tensor *x = in_tensor(plan, call, first), *third = in_tensor(plan, call, first + 2);
+    const et_tensor *x = TENSOR_IN(first), *third = TENSOR_IN(first + 2);
     const bool step = call->node->inputs == 4;
     return (et_recurrence){ .x = x->data,
-                            .gate = in(plan, call, first + 1),
+                            .gate = IN(first + 1),
                             .segments = step ? rows_of(x) : third->shape.size[0] - 1,
                             .width = width_of(x),
                             .offsets = step ? NULL : third->data,
-                            .where = step ? in(plan, call, first + 3) : NULL,
+                            .where = step ? IN(first + 3) : NULL,
                             .state = step ? third->data : NULL,
                             .dtype = x->dtype };
 }
@@ -509,9 +500,9 @@ static et_recurrence view_recurrence(const et_plan *plan, const et_plan_call *ca
 static void run_recurrence(const et_plan *plan, const et_plan_call *call)
 {
     const et_recurrence r = view_recurrence(plan, call, 0);
-    kernels(plan)->recurrence(out(plan, call, 0), &r);
+    kernels(plan)->recurrence(OUT(0), &r);
     if (r.offsets)
-        clear_tail(out_tensor(plan, call, 0), r.offsets[r.segments]);
+        clear_tail(TENSOR_OUT(0), r.offsets[r.segments]);
 }
 
 const et_op_functions et_cpu_RECURRENCE = { .run = run_recurrence };
@@ -519,10 +510,9 @@ const et_op_functions et_cpu_RECURRENCE = { .run = run_recurrence };
 static void run_recurrence_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_recurrence r = view_recurrence(plan, call, 2);
-    kernels(plan)->recurrence_grad(out(plan, call, 0), out(plan, call, 1), in(plan, call, 0),
-                                   in(plan, call, 1), &r);
-    clear_tail(out_tensor(plan, call, 0), r.offsets[r.segments]);
-    clear_tail(out_tensor(plan, call, 1), r.offsets[r.segments]);
+    kernels(plan)->recurrence_grad(OUT(0), OUT(1), IN(0), IN(1), &r);
+    clear_tail(TENSOR_OUT(0), r.offsets[r.segments]);
+    clear_tail(TENSOR_OUT(1), r.offsets[r.segments]);
 }
 
 const et_op_functions et_cpu_RECURRENCE_GRAD = { .run = run_recurrence_grad };

@@ -11,11 +11,10 @@
 static et_scaled_matrix copies_of(const et_plan *plan, const et_plan_call *call, int first,
                                   const et_tensor *like)
 {
-    const et_tensor *w = in_tensor(plan, call, first);
+    const et_tensor *w = TENSOR_IN(first);
     return (et_scaled_matrix){ .w = w->data,
-                               .row_scale = in(plan, call, first + 1),
-                               .column_scale =
-                                   call->in_count > first + 2 ? in(plan, call, first + 2) : NULL,
+                               .row_scale = IN(first + 1),
+                               .column_scale = call->in_count > first + 2 ? IN(first + 2) : NULL,
                                .rows = w->shape.size[0],
                                .width = w->shape.size[1],
                                .count = like->shape.size[1] / w->shape.size[1],
@@ -24,8 +23,8 @@ static et_scaled_matrix copies_of(const et_plan *plan, const et_plan_call *call,
 
 static void run_scaled_copies(const et_plan *plan, const et_plan_call *call)
 {
-    const et_scaled_matrix copies = copies_of(plan, call, 0, out_tensor(plan, call, 0));
-    kernels(plan)->scaled_copies(out(plan, call, 0), &copies);
+    const et_scaled_matrix copies = copies_of(plan, call, 0, TENSOR_OUT(0));
+    kernels(plan)->scaled_copies(OUT(0), &copies);
 }
 
 const et_op_functions et_cpu_SCALED_COPIES = { .run = run_scaled_copies };
@@ -33,21 +32,20 @@ const et_op_functions et_cpu_SCALED_COPIES = { .run = run_scaled_copies };
 /* Scratch memory for derivatives of a matrix and of row scales that are not trained. */
 static size_t scratch_of_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const int64_t count = et_shape_count(in_tensor(plan, call, 1)->shape) +
-                          et_shape_count(in_tensor(plan, call, 2)->shape);
+    const int64_t count = et_shape_count(TENSOR_IN(1)->shape) + et_shape_count(TENSOR_IN(2)->shape);
     return (size_t)count * sizeof(float);
 }
 
 static void run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, call, 0);
+    const et_tensor *dy = TENSOR_IN(0);
     const et_scaled_matrix copies = copies_of(plan, call, 1, dy);
     float *room = scratch(plan);
     const et_scaled_matrix_grad to = {
         .dy = dy->data,
-        .dw = out(plan, call, 0) ? out(plan, call, 0) : room,
-        .drow = out(plan, call, 1) ? out(plan, call, 1) : room + copies.rows * copies.width,
-        .dcolumn = call->out_count > 2 ? out(plan, call, 2) : NULL,
+        .dw = OUT(0) ? OUT(0) : room,
+        .drow = OUT(1) ? OUT(1) : room + copies.rows * copies.width,
+        .dcolumn = call->out_count > 2 ? OUT(2) : NULL,
     };
     kernels(plan)->scaled_copies_grad(&to, &copies);
 }
@@ -67,7 +65,7 @@ size_t et_cpu_scratch_of_sums(const et_plan *plan, const et_plan_call *call)
         [ET_OP_BATCH_NORM_GRAD] = { 1, 2, 2 },
     };
     const et_op op = call->node->op;
-    const et_tensor *x = in_tensor(plan, call, of[op].x);
+    const et_tensor *x = TENSOR_IN(of[op].x);
     et_assert(of[op].each);
     if (op == ET_OP_BATCH_NORM && call->in_count == 5) /* mean and variance are given */
         return 0;
@@ -77,9 +75,9 @@ size_t et_cpu_scratch_of_sums(const et_plan *plan, const et_plan_call *call)
 
 static void run_rms_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->rms_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
-                            call->node->attributes.x, rows_of(x), width_of(x), x->dtype);
+    const et_tensor *x = TENSOR_IN(0);
+    kernels(plan)->rms_norm(OUT(0), OUT(1), x->data, IN(1), call->node->attributes.x, rows_of(x),
+                            width_of(x), x->dtype);
 }
 
 const et_op_functions et_cpu_RMS_NORM = { .run = run_rms_norm };
@@ -87,14 +85,13 @@ const et_op_functions et_cpu_RMS_NORM = { .run = run_rms_norm };
 /* A scale that nobody trains has no gradient's place. */
 static void run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 1);
+    const et_tensor *x = TENSOR_IN(1);
     const int64_t rows = rows_of(x), width = width_of(x);
-    float *dgamma = out(plan, call, 1);
+    float *dgamma = OUT(1);
     if (!dgamma)
         dgamma = scratch(plan) + et_row_blocks(rows) * width;
-    kernels(plan)->rms_norm_grad(out(plan, call, 0), dgamma, scratch(plan), in(plan, call, 0),
-                                 x->data, in(plan, call, 2), in(plan, call, 3), rows, width,
-                                 x->dtype);
+    kernels(plan)->rms_norm_grad(OUT(0), dgamma, scratch(plan), IN(0), x->data, IN(2), IN(3), rows,
+                                 width, x->dtype);
 }
 
 const et_op_functions et_cpu_RMS_NORM_GRAD = { .run = run_rms_norm_grad,
@@ -105,19 +102,19 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
 {
     const int64_t samples = x->shape.size[0];
     const bool masked = call->in_count == i + 1;
-    return (et_counted){ .mask = masked ? in(plan, call, i) : NULL,
+    return (et_counted){ .mask = masked ? IN(i) : NULL,
                          .each = samples > 0 ? rows_of(x) / samples : 1 };
 }
 
 static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
+    const et_tensor *x = TENSOR_IN(0);
     const int64_t rows = rows_of(x), width = width_of(x);
     const bool given = call->in_count == 5;
     const et_counted rows_counted = counted(plan, call, 3, x);
     float *kept = scratch(plan) + et_row_blocks(rows) * width;
-    float *mean = given ? in(plan, call, 3) : out(plan, call, 1);
-    float *variance = given ? in(plan, call, 4) : out(plan, call, 2);
+    float *mean = given ? IN(3) : OUT(1);
+    float *variance = given ? IN(4) : OUT(2);
     mean = mean ? mean : kept;
     variance = variance ? variance : kept + width;
     if (!given)
@@ -125,12 +122,12 @@ static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
                                       width, x->dtype);
     const et_batch_statistics norm = { .mean = mean,
                                        .variance = variance,
-                                       .gamma = in(plan, call, 1),
-                                       .beta = in(plan, call, 2),
+                                       .gamma = IN(1),
+                                       .beta = IN(2),
                                        .epsilon = call->node->attributes.x,
                                        .given = given,
                                        .counted = rows_counted };
-    kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
+    kernels(plan)->batch_norm(OUT(0), x->data, &norm, rows, width, x->dtype);
 }
 
 const et_op_functions et_cpu_BATCH_NORM = { .run = run_batch_norm,
@@ -138,19 +135,18 @@ const et_op_functions et_cpu_BATCH_NORM = { .run = run_batch_norm,
 
 static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 1);
+    const et_tensor *x = TENSOR_IN(1);
     const int64_t rows = rows_of(x), width = width_of(x);
     float *kept = scratch(plan) + et_row_blocks(rows) * 2 * width;
-    float *dgamma = out(plan, call, 1), *dbeta = out(plan, call, 2);
-    const et_batch_statistics norm = { .mean = in(plan, call, 2),
-                                       .variance = in(plan, call, 3),
-                                       .gamma = in(plan, call, 4),
+    float *dgamma = OUT(1), *dbeta = OUT(2);
+    const et_batch_statistics norm = { .mean = IN(2),
+                                       .variance = IN(3),
+                                       .gamma = IN(4),
                                        .epsilon = call->node->attributes.x,
                                        .given = call->node->attributes.given,
                                        .counted = counted(plan, call, 5, x) };
-    kernels(plan)->batch_norm_grad(out(plan, call, 0), dgamma ? dgamma : kept,
-                                   dbeta ? dbeta : kept + width, scratch(plan), in(plan, call, 0),
-                                   x->data, &norm, rows, width, x->dtype);
+    kernels(plan)->batch_norm_grad(OUT(0), dgamma ? dgamma : kept, dbeta ? dbeta : kept + width,
+                                   scratch(plan), IN(0), x->data, &norm, rows, width, x->dtype);
 }
 
 const et_op_functions et_cpu_BATCH_NORM_GRAD = { .run = run_batch_norm_grad,
@@ -166,9 +162,9 @@ static int prepare_convolution(et_plan *plan, et_plan_call *call, et_error *erro
     const et_convolution_options *options = &call->node->attributes.convolution;
     const bool forward = call->node->op == ET_OP_CONVOLUTION;
     const bool by_weight = call->node->op == ET_OP_CONVOLUTION_WEIGHT_GRAD;
-    const et_shape first = in_tensor(plan, call, 0)->shape;
-    const et_shape second = in_tensor(plan, call, 1)->shape;
-    const et_shape result = out_tensor(plan, call, 0)->shape;
+    const et_shape first = TENSOR_IN(0)->shape;
+    const et_shape second = TENSOR_IN(1)->shape;
+    const et_shape result = TENSOR_OUT(0)->shape;
     const et_shape x = forward ? first : by_weight ? second : result;
     et_window windows[2];
     et_convolution_windows(windows, x, by_weight ? result : second, options);
@@ -196,8 +192,8 @@ static int prepare_convolution(et_plan *plan, et_plan_call *call, et_error *erro
 static void run_convolution(const et_plan *plan, const et_plan_call *call)
 {
     const void *weight = et_plan_data_as(plan, call->in[1], et_conv_weight_type(call->conv));
-    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 0), weight,
-                call->in_count == 3 ? in(plan, call, 2) : NULL);
+    et_conv_run(call->conv, plan->scratch, OUT(0), IN(0), weight,
+                call->in_count == 3 ? IN(2) : NULL);
 }
 
 const et_op_functions et_cpu_CONVOLUTION = { .run = run_convolution,
@@ -207,8 +203,7 @@ const et_op_functions et_cpu_CONVOLUTION_GRAD = { .run = run_convolution,
 
 static void run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
 {
-    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 1), in(plan, call, 0),
-                NULL);
+    et_conv_run(call->conv, plan->scratch, OUT(0), IN(1), IN(0), NULL);
 }
 
 const et_op_functions et_cpu_CONVOLUTION_WEIGHT_GRAD = { .run = run_convolution_weight_grad,
@@ -221,7 +216,7 @@ static void run_pool(const et_plan *plan, const et_plan_call *call)
 {
     const bool back = call->node->op == ET_OP_POOL_GRAD;
     const bool mean = back ? call->in_count == 1 : call->node->op == ET_OP_MEAN_POOL;
-    const et_tensor *x = back ? out_tensor(plan, call, 0) : in_tensor(plan, call, 0);
+    const et_tensor *x = back ? TENSOR_OUT(0) : TENSOR_IN(0);
     et_window windows[2];
     et_pool_windows(windows, x->shape, &call->node->attributes.pool);
     const et_pool_shape shape = { .batch = x->shape.size[0],
@@ -230,11 +225,11 @@ static void run_pool(const et_plan *plan, const et_plan_call *call)
                                   .across = windows[1],
                                   .mean = mean,
                                   .dtype = x->dtype };
-    void *to = out(plan, call, 0), *from = in(plan, call, 0);
+    void *to = OUT(0), *from = IN(0);
     if (back)
-        kernels(plan)->pool_grad(to, from, mean ? NULL : in(plan, call, 1), &shape);
+        kernels(plan)->pool_grad(to, from, mean ? NULL : IN(1), &shape);
     else
-        kernels(plan)->pool(to, mean ? NULL : out(plan, call, 1), from, &shape);
+        kernels(plan)->pool(to, mean ? NULL : OUT(1), from, &shape);
 }
 
 const et_op_functions et_cpu_MAX_POOL = { .run = run_pool };

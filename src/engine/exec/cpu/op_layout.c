@@ -35,8 +35,8 @@ static void copy_blocks(const copies *b)
 /* memory.c lets result and input share their memory if possible: then nothing is left to do. */
 static void run_reshape(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    const void *x = in(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
+    const void *x = IN(0);
     if (x != y->data)
         memcpy(y->data, x, et_tensor_bytes(*y));
 }
@@ -63,12 +63,12 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
 /* Inputs are adjacent, in their planned sizes; a run may use less. */
 static void run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
     const int axis = call->node->attributes.along.axis;
     const size_t unit = inner(y->shape, axis, y->dtype);
     size_t at = 0;
     for (int i = 0; i < call->in_count; i++) {
-        const et_tensor *x = in_tensor(plan, call, i);
+        const et_tensor *x = TENSOR_IN(i);
         const int64_t planned = call->node->input[i]->type[0].shape.size[axis];
         const copies copy = { .to = (char *)y->data + at,
                               .from = x->data,
@@ -87,7 +87,7 @@ const et_op_functions et_cpu_CONCATENATE = { .run = run_concatenate };
 static void run_slice(const et_plan *plan, const et_plan_call *call)
 {
     const bool back = call->node->op == ET_OP_SLICE_GRAD;
-    const et_tensor *from = in_tensor(plan, call, 0), *to = out_tensor(plan, call, 0);
+    const et_tensor *from = TENSOR_IN(0), *to = TENSOR_OUT(0);
     const et_tensor *part = back ? from : to;
     const et_axis_range *along = &call->node->attributes.along;
     const size_t unit = inner(part->shape, along->axis, part->dtype);
@@ -119,9 +119,9 @@ static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, 
 /* y[r] = x[row[r]]; a negative row is zeros. */
 static void run_gather(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    const void *x = in(plan, call, 0);
-    const int32_t *row = in(plan, call, 1);
+    const et_tensor *y = TENSOR_OUT(0);
+    const void *x = IN(0);
+    const int32_t *row = IN(1);
     const size_t bytes = (size_t)width_of(y) * et_dtype_size(y->dtype);
     const bool much = rows_of(y) * (int64_t)bytes >= 4 * ET_GRAIN;
     ET_PARALLEL(much, rows_of(y), 1, rows_part, y->data, x, row, bytes);
@@ -132,18 +132,18 @@ const et_op_functions et_cpu_GATHER = { .run = run_gather };
 /* Sums of bfloat16 rows are float32 until all are in. */
 static size_t scratch_of_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dx = out_tensor(plan, call, 0);
+    const et_tensor *dx = TENSOR_OUT(0);
     return dx->dtype == ET_F32 ? 0 : (size_t)et_shape_count(dx->shape) * sizeof(float);
 }
 
 static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, call, 1), *dx = out_tensor(plan, call, 0);
+    const et_tensor *dy = TENSOR_IN(1), *dx = TENSOR_OUT(0);
     const int64_t count = et_shape_count(dx->shape);
     float *sum = dx->dtype == ET_F32 ? dx->data : scratch(plan);
     memset(sum, 0, (size_t)count * sizeof *sum);
-    kernels(plan)->embedding_grad(sum, in(plan, call, 0), dy->data, 1, rows_of(dy), width_of(dy),
-                                  rows_of(dx), dy->dtype);
+    kernels(plan)->embedding_grad(sum, IN(0), dy->data, 1, rows_of(dy), width_of(dy), rows_of(dx),
+                                  dy->dtype);
     if (dx->dtype != ET_F32)
         kernels(plan)->to_bf16(dx->data, sum, count);
 }
@@ -169,8 +169,8 @@ static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dt
 /* y[t, ids[t]] = 1, all else 0; ids outside 0 .. depth - 1 have no 1. */
 static void run_one_hot(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    const int32_t *ids = in(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
+    const int32_t *ids = IN(0);
     et_assert(y->dtype != ET_I32);
     ET_PARALLEL(rows_of(y) * width_of(y) >= ET_GRAIN, rows_of(y), 1, one_hot_part, y->data, ids,
                 width_of(y), y->dtype);
@@ -190,9 +190,9 @@ static void numbers_part(void *y, const int32_t *x, et_dtype dtype, int64_t begi
 /* y[i] = x[i] as float32 or bfloat16. */
 static void run_cast(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
     const int64_t count = et_shape_count(y->shape);
-    const int32_t *x = in(plan, call, 0);
+    const int32_t *x = IN(0);
     et_assert(y->dtype != ET_I32);
     ET_PARALLEL(count >= ET_GRAIN, count, 1, numbers_part, y->data, x, y->dtype);
 }
@@ -211,29 +211,23 @@ static et_column_embedding column_shape(const et_plan_call *call, const et_tenso
 
 static void run_embed_columns(const et_plan *plan, const et_plan_call *call)
 {
-    const et_column_embedding shape = column_shape(call, out_tensor(plan, call, 0));
-    kernels(plan)->embed_columns(out(plan, call, 0), in(plan, call, 0), in(plan, call, 1), &shape);
+    const et_column_embedding shape = column_shape(call, TENSOR_OUT(0));
+    kernels(plan)->embed_columns(OUT(0), IN(0), IN(1), &shape);
 }
 
 const et_op_functions et_cpu_EMBED_COLUMNS = { .run = run_embed_columns };
 
-/* Adds to the base, if there is one, as an embedding's gradient does. */
 static void run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *table = out_tensor(plan, call, 0);
-    const et_column_embedding shape = column_shape(call, in_tensor(plan, call, 1));
-    if (call->in_count < 3)
-        memset(table->data, 0, et_tensor_bytes(*table));
-    else if (in(plan, call, 2) != table->data)
-        memcpy(table->data, in(plan, call, 2), et_tensor_bytes(*table));
-    kernels(plan)->embed_columns_grad(table->data, in(plan, call, 0), in(plan, call, 1), &shape);
+    const et_column_embedding shape = column_shape(call, TENSOR_IN(1));
+    kernels(plan)->embed_columns_grad(begin_table(plan, call)->data, IN(0), IN(1), &shape);
 }
 
 const et_op_functions et_cpu_EMBED_COLUMNS_GRAD = { .run = run_embed_columns_grad };
 
 static void run_noise(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
+    const et_tensor *y = TENSOR_OUT(0);
     kernels(plan)->noise(y->data, et_shape_count(y->shape), random_of(plan, call), y->dtype);
 }
 
@@ -241,9 +235,9 @@ const et_op_functions et_cpu_NOISE = { .run = run_noise };
 
 static void run_bernoulli(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    kernels(plan)->bernoulli(y->data, in(plan, call, 0), 0, et_shape_count(y->shape),
-                             random_of(plan, call), y->dtype);
+    const et_tensor *y = TENSOR_OUT(0);
+    kernels(plan)->bernoulli(y->data, IN(0), 0, et_shape_count(y->shape), random_of(plan, call),
+                             y->dtype);
 }
 
 const et_op_functions et_cpu_BERNOULLI = { .run = run_bernoulli };

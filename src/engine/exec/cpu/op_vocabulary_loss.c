@@ -38,19 +38,18 @@
 
 static void run_row_sum(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->row_sum(out(plan, call, 0), x->data, x->shape.size[0], x->shape.size[1],
-                           x->dtype);
+    const et_tensor *x = TENSOR_IN(0);
+    kernels(plan)->row_sum(OUT(0), x->data, x->shape.size[0], x->shape.size[1], x->dtype);
 }
 
 const et_op_functions et_cpu_ROW_SUM = { .run = run_row_sum };
 
 static void run_softmax(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, call, 0);
+    const et_tensor *x = TENSOR_IN(0);
     const bool in_log = call->node->op == ET_OP_LOG_SOFTMAX;
     (in_log ? kernels(plan)->log_softmax : kernels(plan)->softmax)(
-        out(plan, call, 0), x->data, x->shape.size[0], x->shape.size[1], x->dtype);
+        OUT(0), x->data, x->shape.size[0], x->shape.size[1], x->dtype);
 }
 
 const et_op_functions et_cpu_SOFTMAX = { .run = run_softmax };
@@ -59,20 +58,20 @@ const et_op_functions et_cpu_LOG_SOFTMAX = { .run = run_softmax };
 /* Loss, nll and correct of each row, which may have no readers. */
 static size_t scratch_of_rows(const et_plan *plan, const et_plan_call *call)
 {
-    return (size_t)(3 * in_tensor(plan, call, 0)->shape.size[0]) * sizeof(float);
+    return (size_t)(3 * TENSOR_IN(0)->shape.size[0]) * sizeof(float);
 }
 
 /* The kernel turns logits into derivatives in place, so it gets a copy: logits may have other
  * readers. Without derivatives it does not change them. */
 static void run_cross_entropy(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *logits = in_tensor(plan, call, 0), *labels = in_tensor(plan, call, 1);
+    const et_tensor *logits = TENSOR_IN(0), *labels = TENSOR_IN(1);
     const int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
     float *unread = scratch(plan), *row[3];
-    void *gradient = out(plan, call, 3);
+    void *gradient = OUT(3);
     et_assert(call->node->attributes.gradient || !gradient);
     for (int i = 0; i < 3; i++)
-        row[i] = out(plan, call, i) ? out(plan, call, i) : unread + i * rows;
+        row[i] = OUT(i) ? OUT(i) : unread + i * rows;
     if (gradient)
         memcpy(gradient, logits->data, et_tensor_bytes(*logits));
     kernels(plan)->softmax_cross_entropy(gradient ? gradient : logits->data, row[0], row[1], row[2],
@@ -85,8 +84,8 @@ const et_op_functions et_cpu_CROSS_ENTROPY = { .run = run_cross_entropy,
 
 static void run_labelled(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, call, 0);
-    kernels(plan)->labelled(y->data, in_tensor(plan, call, 0)->data, y->shape.size[0]);
+    const et_tensor *y = TENSOR_OUT(0);
+    kernels(plan)->labelled(y->data, TENSOR_IN(0)->data, y->shape.size[0]);
 }
 
 const et_op_functions et_cpu_LABELLED = { .run = run_labelled };
@@ -121,12 +120,12 @@ static void add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels,
  * compute a gradient. */
 static void run_softmax_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *logits = in_tensor(plan, call, 0);
-    const et_tensor *gradient = out_tensor(plan, call, 1);
-    const int32_t *labels = in(plan, call, 1);
-    et_assert(in_tensor(plan, call, 1)->shape.size[0] == logits->shape.size[0]);
+    const et_tensor *logits = TENSOR_IN(0);
+    const et_tensor *gradient = TENSOR_OUT(1);
+    const int32_t *labels = IN(1);
+    et_assert(TENSOR_IN(1)->shape.size[0] == logits->shape.size[0]);
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    float *row = scratch(plan), *result = out(plan, call, 0);
+    float *row = scratch(plan), *result = OUT(0);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     bool differentiate = gradient->data != NULL;
     et_assert(call->node->attributes.gradient || !differentiate);
@@ -182,19 +181,19 @@ static int prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *
 /* The kernel always writes tokens; if the plan gave them no memory, they go after its scratch. */
 static void run_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = in_tensor(plan, call, 0);
+    const et_tensor *h = TENSOR_IN(0);
     et_assert(h->shape.size[0] <= call->node->type[0].shape.size[0]);
     const et_plan_pack *pack = et_plan_pack_at(plan, call->pack[0]);
-    int32_t *token = out(plan, call, 1);
+    int32_t *token = OUT(1);
     if (!token)
         token = (int32_t *)(void *)(plan->scratch + kernel_scratch(plan, &pack->rows));
     const et_best_tokens shape = { .rows = h->shape.size[0],
                                    .count = call->node->attributes.count,
                                    .weight = &pack->rows,
-                                   .table = in(plan, call, 1),
+                                   .table = IN(1),
                                    .dtype = h->dtype,
                                    .scratch = plan->scratch };
-    kernels(plan)->best_tokens(out(plan, call, 0), token, h->data, &shape);
+    kernels(plan)->best_tokens(OUT(0), token, h->data, &shape);
 }
 
 const et_op_functions et_cpu_VOCABULARY_BEST = { .run = run_vocabulary_best,
@@ -232,12 +231,12 @@ static int64_t take_labels(int32_t *candidates, int32_t *found, int64_t classes,
 
 static void run_candidates(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *labels = in_tensor(plan, call, 0);
+    const et_tensor *labels = TENSOR_IN(0);
     const int64_t classes = call->node->attributes.classes, count = call->node->attributes.count;
     const int64_t rows = labels->shape.size[0];
-    int32_t *found = (int32_t *)(void *)plan->scratch, *candidates = out(plan, call, 0);
-    int32_t *targets = out(plan, call, 1);
-    float *offsets = out(plan, call, 2);
+    int32_t *found = (int32_t *)(void *)plan->scratch, *candidates = OUT(0);
+    int32_t *targets = OUT(1);
+    float *offsets = OUT(2);
     const int64_t own = take_labels(candidates, found, classes, labels->data, rows);
     /* Others, in the order of a permutation of all classes, until there are count. */
     const et_random_order order = et_random_order_of(random_of(plan, call), (uint32_t)classes);
@@ -343,7 +342,7 @@ static int64_t choose_columns(const loss_sizes *size)
 {
     const int64_t few = et_part_count(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
     const int64_t wide = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
-    const int64_t most = few < wide ? few : wide;
+    const int64_t most = et_smaller(few, wide);
     const int64_t least = size->vocabulary > 2 * most ? most / 2 : most;
     int64_t best = most;
     for (int64_t columns = most; columns >= least; columns -= COLUMNS_UNIT)
@@ -364,8 +363,8 @@ static et_gemm_shape shape_of_dh(const loss_sizes *size, int64_t columns)
  */
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = in_tensor(plan, call, 0);
-    const et_tensor *table = in_tensor(plan, call, 1);
+    const et_tensor *h = TENSOR_IN(0);
+    const et_tensor *table = TENSOR_IN(1);
     loss_sizes size = { .rows = h->shape.size[0],
                         .width = h->shape.size[1],
                         .vocabulary = table->shape.size[0],
@@ -389,7 +388,7 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     const et_gemm_shape dh = shape_of_dh(&size, size.columns);
     size.packs_dh = !et_gemm_own_rows(plan->device->gemms, &dh);
     size.parts = et_part_count(size.vocabulary, size.columns);
-    size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
+    size.pieces = et_smaller(size.parts, PIECES_MOST);
     et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
     return size;
 }
@@ -397,8 +396,7 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
 static int64_t columns_of(const loss_sizes *size, int64_t part)
 {
     et_assert(part >= 0 && part < size->parts);
-    int64_t left = size->vocabulary - part * size->columns;
-    return left < size->columns ? left : size->columns;
+    return et_smaller(size->vocabulary - part * size->columns, size->columns);
 }
 
 /* A part's product; the last part has its own. If there is only one part, it is the last one, and
@@ -566,8 +564,8 @@ static const void *table_of_dh(const loss_block *block, int64_t part)
     const loss_sizes *size = &block->size;
     if (size->packs_dh)
         return packed_table(block, DH_FIRST, part);
-    return (const char *)in(block->plan, block->call, 1) +
-           (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
+    return et_element_at(in(block->plan, block->call, 1), part * size->columns * size->width,
+                         size->act);
 }
 
 /* Computes the part's largest logit and sum of exponentials for each row, and the kept values. */
@@ -616,20 +614,20 @@ static void finish_dh(const loss_block *block, int64_t draw, int64_t first)
 {
     const loss_sizes *size = &block->size;
     int64_t width = size->width, left = block->rows - first;
-    et_finish how = { .rows = left < JOINED_ROWS ? left : JOINED_ROWS,
+    et_finish how = { .rows = et_smaller(left, JOINED_ROWS),
                       .columns = width,
                       .parts = size->pieces,
                       .part_stride = size->block * width,
                       .from_stride = width,
                       .c_stride = width,
                       .c = size->act };
-    char *dh = out(block->plan, block->call, dh_of[draw]);
+    void *dh = out(block->plan, block->call, dh_of[draw]);
     if (!dh || left <= 0)
         return;
     kernels(block->plan)
-        ->staging->finish(
-            &how, dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
-            (const float *)room_at(block, block->room.dh) + (draw * size->share + first) * width);
+        ->staging->finish(&how, et_element_at(dh, (block->at + first) * width, size->act),
+                          (const float *)room_at(block, block->room.dh) +
+                              (draw * size->share + first) * width);
 }
 
 /* Tiles were planned for the device's threads: no larger team than that. */
@@ -662,9 +660,7 @@ static void run_block(const loss_block *block)
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < size->block; row += JOINED_ROWS)
             kernels(block->plan)
-                ->softmax_parts->join(softmax, row,
-                                      row + JOINED_ROWS < size->block ? row + JOINED_ROWS
-                                                                      : size->block);
+                ->softmax_parts->join(softmax, row, et_smaller(row + JOINED_ROWS, size->block));
         for (et_items now; et_turns_take(&sums, &sum, &now);)
             run_gradients(block, now.begin, thread);
 #pragma omp barrier
@@ -680,9 +676,9 @@ static et_stored stored_rows(const loss_block *block, int64_t draw)
 {
     static const int h_of[] = { 0, 3 };
     const loss_sizes *size = &block->size;
-    const char *h = in(block->plan, block->call, h_of[draw]);
-    return (et_stored){ h + (size_t)(block->at * size->width) * et_dtype_size(size->act),
-                        block->rows, size->width, size->width, size->act };
+    const void *h = in(block->plan, block->call, h_of[draw]);
+    return (et_stored){ et_element_at(h, block->at * size->width, size->act), block->rows,
+                        size->width, size->width, size->act };
 }
 
 /* Prepares the block's rows for products: the batch's own rows if the block is full, of one draw
@@ -694,7 +690,7 @@ static void open_block(loss_block *block, int64_t at)
     const int32_t *labels = in(block->plan, block->call, 2);
     int32_t *own = room_at(block, block->room.labels);
     block->at = at;
-    block->rows = size->rows - at < size->share ? size->rows - at : size->share;
+    block->rows = et_smaller(size->rows - at, size->share);
     for (int64_t i = 0; i < size->block; i++) {
         const int64_t row = i % size->share;
         own[i] = row < block->rows ? labels[at + row] : -1;
@@ -782,20 +778,19 @@ static bool has_label(const int32_t *labels, int64_t rows)
  * enough. */
 static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const int32_t *labels = in(plan, call, 2);
+    const int32_t *labels = IN(2);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
     /* Every block adds to dtable; none writes rows of dh in blocks without a label. */
     for (int i = 1; i < call->out_count; i++) {
-        const et_tensor *tensor = out_tensor(plan, call, i);
+        const et_tensor *tensor = TENSOR_OUT(i);
         if (tensor->data)
             memset(tensor->data, 0, et_tensor_bytes(*tensor));
     }
     open_table(&block);
     for (int64_t at = 0; at < rows; at += block.size.share) {
-        int64_t count = rows - at < block.size.share ? rows - at : block.size.share;
-        if (!has_label(labels + at, count))
+        if (!has_label(labels + at, et_smaller(rows - at, block.size.share)))
             continue;
         open_block(&block, at);
         run_block(&block);
@@ -805,7 +800,7 @@ static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
                           softmax->correct + row, block.rows);
     }
     sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the other sums count halves already */
-    float *result = out(plan, call, 0);
+    float *result = OUT(0);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];
 }

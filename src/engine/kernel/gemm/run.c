@@ -43,7 +43,7 @@ size_t et_gemm_slab_size(const et_gemm_slab *slab)
 {
     int64_t elements =
         slab->panels ? panel_rows(slab) * et_round_up(slab->n, PANEL) : slab->k * slab->n;
-    return ((size_t)elements * et_dtype_size(slab->dtype) + 63) / 64 * 64;
+    return et_lines((size_t)elements * et_dtype_size(slab->dtype));
 }
 
 /* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed, its columns are
@@ -52,10 +52,8 @@ static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
 {
     et_stored part = *from;
     int64_t columns = transposed ? from->rows : from->columns;
-    int64_t width = columns - first < PANEL ? columns - first : PANEL;
-    *(transposed ? &part.rows : &part.columns) = width;
-    part.data = (const char *)from->data +
-                (size_t)(transposed ? first * from->stride : first) * et_dtype_size(from->dtype);
+    *(transposed ? &part.rows : &part.columns) = et_smaller(columns - first, PANEL);
+    part.data = et_element_at(from->data, transposed ? first * from->stride : first, from->dtype);
     return part;
 }
 
@@ -81,7 +79,7 @@ static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
     /* One of four kernels, by type and by how B is stored. Each zeroes the rest of the panel after
      * the part. */
     const int64_t rows = panel_rows(slab);
-    void *panel = (char *)to + (size_t)(index * rows * PANEL) * et_dtype_size(slab->dtype);
+    void *panel = et_element_at(to, index * rows * PANEL, slab->dtype);
     const et_stored part = part_of(from, index * PANEL, transposed);
     if (slab->dtype == ET_BF16)
         (transposed ? staging->pairs_across : staging->row_pairs)(panel, rows, PANEL, &part);
@@ -112,11 +110,10 @@ static tile_position position_of(const et_gemm *gemm, int64_t tile)
     tile_position at = { .piece = piece };
     at.part.row = row * grid->tile_m;
     at.part.column = column * grid->tile_n;
-    int64_t rows = shape->m - at.part.row, columns = shape->n - at.part.column;
-    at.part.rows = rows < grid->tile_m ? rows : grid->tile_m;
-    at.part.columns = columns < grid->tile_n ? columns : grid->tile_n;
+    at.part.rows = et_smaller(shape->m - at.part.row, grid->tile_m);
+    at.part.columns = et_smaller(shape->n - at.part.column, grid->tile_n);
     at.k_begin = piece * grid->piece_k;
-    at.k_end = at.k_begin + grid->piece_k < shape->k ? at.k_begin + grid->piece_k : shape->k;
+    at.k_end = et_smaller(at.k_begin + grid->piece_k, shape->k);
     at.row = row == grid->rows - 1 && grid->rows > 1 && !gemm->pad_rows ? LAST : FULL;
     at.column = column == grid->columns - 1 ? LAST : FULL;
     return at;
@@ -134,7 +131,7 @@ static const void *operand_a(const et_gemm *gemm, const tile_position *at, const
     bool across = shape->transpose_a;
     int64_t rows = gemm->pad_rows ? gemm->grid.tile_m : part->rows;
     int64_t first = across ? k * shape->lda + part->row : part->row * shape->lda + k;
-    et_stored stored = { .data = (const char *)a + (size_t)first * et_dtype_size(shape->a),
+    et_stored stored = { .data = et_element_at(a, first, shape->a),
                          .rows = across ? depth : part->rows,
                          .columns = across ? part->rows : depth,
                          .stride = shape->lda,
@@ -153,7 +150,7 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
     const et_gemm_shape *shape = &gemm->shape;
     bool across = shape->transpose_b;
     int64_t first = across ? column * shape->ldb + k : k * shape->ldb + column;
-    return (et_stored){ .data = (const char *)b + (size_t)first * et_dtype_size(shape->b),
+    return (et_stored){ .data = et_element_at(b, first, shape->b),
                         .rows = across ? slab->n : slab->k,
                         .columns = across ? slab->k : slab->n,
                         .stride = shape->ldb,
@@ -201,7 +198,7 @@ static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_ge
 static void *part_of_c(const et_gemm *gemm, void *c, int64_t row, int64_t column)
 {
     const et_gemm_shape *shape = &gemm->shape;
-    return (char *)c + (size_t)(row * shape->ldc + column) * et_dtype_size(shape->c);
+    return et_element_at(c, row * shape->ldc + column, shape->c);
 }
 
 /* Copies a tile from the desk to C. If blocks did bias and activation, only its place changes. Then
@@ -224,11 +221,10 @@ static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *f
         gemm->cache->staging->finish(&how, to, from);
         return;
     }
-    size_t element = et_dtype_size(shape->c);
     for (int64_t i = 0; i < part->rows; i++)
-        memcpy((char *)to + (size_t)(i * shape->ldc) * element,
-               (const char *)from + (size_t)(i * part->columns) * element,
-               (size_t)part->columns * element);
+        memcpy(et_element_at(to, i * shape->ldc, shape->c),
+               et_element_at(from, i * part->columns, shape->c),
+               (size_t)part->columns * et_dtype_size(shape->c));
 }
 
 /* B may be another one than in the last product. */
@@ -251,14 +247,13 @@ static void run_direct(const et_gemm *gemm, const tile_position *at, const et_ge
     const bool last = k + depth == at->k_end, across = shape->transpose_b;
     const int64_t a_first = k * a_step + part->row * a_row;
     const int64_t b_first = across ? part->column * b_step + k : k * b_step + part->column;
-    const size_t size = et_dtype_size(shape->a);
     et_float_product product = {
         .m = part->rows,
         .n = part->columns,
         .k = depth,
         .ab = shape->a,
-        .a = (const char *)a + (size_t)a_first * size,
-        .b = (const char *)b + (size_t)b_first * size,
+        .a = et_element_at(a, a_first, shape->a),
+        .b = et_element_at(b, b_first, shape->a),
         .c = to,
         .a_row = a_row,
         .a_step = a_step,
@@ -322,7 +317,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     const float *block_bias = bias && !gemm->raw ? bias + at.part.column : NULL;
     et_track_begin(own->track, &tile_activity, tile);
     for (int64_t k = at.k_begin; k < at.k_end; k += grid->chunk_k) {
-        int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
+        int64_t depth = et_smaller(at.k_end - k, grid->chunk_k);
         int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;
         bool adds = k > at.k_begin || direct_sum;
         if (gemm->direct) {
@@ -349,8 +344,8 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
 static void run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)
 {
     const et_gemm_shape *shape = &gemm->shape;
-    int64_t begin = sum * gemm->sum_rows, left = shape->m - begin;
-    et_finish how = { .rows = left < gemm->sum_rows ? left : gemm->sum_rows,
+    int64_t begin = sum * gemm->sum_rows;
+    et_finish how = { .rows = et_smaller(shape->m - begin, gemm->sum_rows),
                       .columns = shape->n,
                       .parts = gemm->grid.pieces,
                       .part_stride = shape->m * shape->n,
@@ -376,7 +371,7 @@ int64_t et_gemm_sums(const et_gemm *gemm)
 {
     if (gemm->grid.pieces == 1)
         return 0;
-    return (gemm->shape.m + gemm->sum_rows - 1) / gemm->sum_rows;
+    return et_part_count(gemm->shape.m, gemm->sum_rows);
 }
 
 et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
@@ -489,9 +484,9 @@ static group_operands operands_of(const et_gemm *gemm, const et_gemm_groups *gro
 {
     const et_gemm_shape *shape = &gemm->shape;
     return (group_operands){
-        .c = (char *)first->c + (size_t)(group * groups->c) * et_dtype_size(shape->c),
-        .a = (const char *)first->a + (size_t)(group * groups->a) * et_dtype_size(shape->a),
-        .b = (const char *)first->b + (size_t)(group * groups->b) * et_dtype_size(shape->b),
+        .c = et_element_at(first->c, group * groups->c, shape->c),
+        .a = et_element_at(first->a, group * groups->a, shape->a),
+        .b = et_element_at(first->b, group * groups->b, shape->b),
         .bias = first->bias ? first->bias + group * groups->bias : NULL,
     };
 }
@@ -560,12 +555,10 @@ et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column)
 {
     const et_gemm_grid *grid = &gemm->grid;
     int64_t end = k / grid->piece_k * grid->piece_k + grid->piece_k;
-    int64_t depth = (end < gemm->shape.k ? end : gemm->shape.k) - k;
-    int64_t columns = gemm->shape.n - column;
     return (et_gemm_slab){ .panels = gemm->panels,
                            .dtype = gemm->type,
-                           .k = depth < grid->chunk_k ? depth : grid->chunk_k,
-                           .n = columns < grid->tile_n ? columns : grid->tile_n };
+                           .k = et_smaller(et_smaller(end, gemm->shape.k) - k, grid->chunk_k),
+                           .n = et_smaller(gemm->shape.n - column, grid->tile_n) };
 }
 
 /* Whether any division into columns gives the same bytes: panels are adjacent, however many make a
@@ -629,7 +622,7 @@ void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
     et_assert(gemm->shape.pack_b && gemm->grid.pieces == 1);
     const et_gemm_grid *grid = &gemm->grid;
     const et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0);
-    const int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
+    const int64_t chunks = et_part_count(gemm->shape.k, grid->chunk_k);
     const packing all = { grid->rows ? grid->columns * chunks : 0, slab_panels(&full) };
     const int64_t panels = all.slabs * all.panels;
     bool much = panels > 1 && gemm->shape.n * gemm->shape.k >= PACK_GRAIN;

@@ -223,7 +223,7 @@ static void *operand(float *sums, et_bf16 *copy)
 /* Element i of an operand. */
 static char *element(const matrix *w, const void *of, int64_t i)
 {
-    return (char *)of + (size_t)i * et_dtype_size(w->dtype);
+    return et_element_at(of, i, w->dtype);
 }
 
 /* ---- products ---- */
@@ -363,7 +363,7 @@ static void iterate(matrix *w)
     turn(w->kernels, w->turned, operand(w->x, w->x_copy), w->side, w->length, w->dtype);
     ET_PARALLEL(much, et_part_count(w->side, SYMMETRIC_BLOCK), 1, square_part, w);
     ET_PARALLEL(much, et_part_count(w->side, SYMMETRIC_BLOCK), 1, polynomial_part, w);
-    ET_PARALLEL(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
+    ET_PARALLEL(much, et_part_count(w->side, BLOCK), 1, next_part, w);
     exchange(w);
 }
 
