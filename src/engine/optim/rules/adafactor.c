@@ -37,7 +37,7 @@ static const et_field adafactor_keras_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-const et_fields et_rule_adafactor_keras_fields = { "adafactor_keras", adafactor_keras_fields };
+ET_RULE_FIELDS(adafactor_keras);
 
 /* Lanes that a row's sum is cut into. */
 #define LANES 16

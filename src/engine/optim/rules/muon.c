@@ -66,7 +66,7 @@ static const et_field muon_fields[] = {
           "regular expressions of matrices that Adam updates (embeddings, output)"),
     ET_FIELD_END
 };
-const et_fields et_rule_muon_fields = { "muon", muon_fields };
+ET_RULE_FIELDS(muon);
 
 /* Whether a tensor is orthogonalized. */
 static bool is_matrix(et_shape shape, bool adapts)

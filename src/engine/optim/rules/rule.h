@@ -105,6 +105,9 @@ typedef struct et_adam_numbers {
 void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
                     const et_rule_chunk *chunk, float *m, float *v, float *largest);
 
+/* The table of a rule's rows, name_fields, with the name of its setting for messages. */
+#define ET_RULE_FIELDS(name_) const et_fields et_rule_##name_##_fields = { #name_, name_##_fields }
+
 /* The first members of a row. */
 #define ET_RULE(name_)                                                                             \
     .name = #name_, .fields = &et_rule_##name_##_fields, .size = sizeof(et_##name_), .fused = true

@@ -16,14 +16,13 @@
 static const et_field sgd_fields[] = { MOMENTUM(et_sgd, 0), NESTEROV(et_sgd, false),
                                        RATE_DECAY(et_sgd),  ET_RULE_CLIPS(et_sgd, 0),
                                        TENSORFLOW_NAME,     ET_FIELD_END };
-/* Each table has the name of its setting, for messages that list its members. */
-const et_fields et_rule_sgd_fields = { "sgd", sgd_fields };
+ET_RULE_FIELDS(sgd);
 
 static const et_field sgd_experimental_fields[] = {
     MOMENTUM(et_sgd, 0),      NESTEROV(et_sgd, false), JIT_COMPILE(et_sgd_experimental),
     ET_RULE_CLIPS(et_sgd, 0), TENSORFLOW_NAME,         ET_FIELD_END
 };
-const et_fields et_rule_sgd_experimental_fields = { "sgd_experimental", sgd_experimental_fields };
+ET_RULE_FIELDS(sgd_experimental);
 
 /* Without momentum there is no slot: the kernel accepts a NULL accumulator. */
 static int sgd_slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
@@ -76,7 +75,7 @@ static const et_field rmsprop_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-const et_fields et_rule_rmsprop_fields = { "rmsprop", rmsprop_fields };
+ET_RULE_FIELDS(rmsprop);
 
 /* The index of each slot; -1: none. */
 typedef struct offsets {
@@ -135,7 +134,7 @@ static const et_field adagrad_fields[] = {
     EPSILON(et_adagrad, epsilon, 1e-7, "added to the root of the sum"),
     ET_RULE_CLIPS(et_adagrad, 0), TENSORFLOW_NAME, ET_FIELD_END
 };
-const et_fields et_rule_adagrad_fields = { "adagrad", adagrad_fields };
+ET_RULE_FIELDS(adagrad);
 
 static int adagrad_slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
@@ -168,14 +167,13 @@ const et_optimizer_rule et_rule_adagrad = { ET_RULE(adagrad), .cut = ET_RULE_ELE
 
 static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam, 1e-7), AMSGRAD(et_adam),
                                         ET_RULE_CLIPS(et_adam, 0), TENSORFLOW_NAME, ET_FIELD_END };
-const et_fields et_rule_adam_fields = { "adam", adam_fields };
+ET_RULE_FIELDS(adam);
 
 static const et_field adam_experimental_fields[] = {
     ADAM_MEMBERS(et_adam, 1e-7), AMSGRAD(et_adam), JIT_COMPILE(et_adam_experimental),
     ET_RULE_CLIPS(et_adam, 0),   TENSORFLOW_NAME,  ET_FIELD_END
 };
-const et_fields et_rule_adam_experimental_fields = { "adam_experimental",
-                                                     adam_experimental_fields };
+ET_RULE_FIELDS(adam_experimental);
 
 static const et_field adamw_fields[] = {
     ADAM_MEMBERS(et_adamw, 1e-7), AMSGRAD(et_adamw), ET_RULE_CLIPS(et_adamw, 0),
@@ -188,7 +186,7 @@ static const et_field adamw_fields[] = {
                    "maximal global L2 norm of the gradient; 0: no limit", .nullable = true),
     TENSORFLOW_NAME, ET_FIELD_END
 };
-const et_fields et_rule_adamw_fields = { "adamw", adamw_fields };
+ET_RULE_FIELDS(adamw);
 
 static const et_field adamw_experimental_fields[] = { ADAM_MEMBERS(et_adam, 1e-7),
                                                       AMSGRAD(et_adam),
@@ -198,8 +196,7 @@ static const et_field adamw_experimental_fields[] = { ADAM_MEMBERS(et_adam, 1e-7
                                                                     weight_decay),
                                                       TENSORFLOW_NAME,
                                                       ET_FIELD_END };
-const et_fields et_rule_adamw_experimental_fields = { "adamw_experimental",
-                                                      adamw_experimental_fields };
+ET_RULE_FIELDS(adamw_experimental);
 
 /* First and second moment; 8 bytes a weight, 12 with the largest of the second. */
 static int adam_slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
@@ -272,7 +269,7 @@ static const et_field lamb_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-const et_fields et_rule_lamb_fields = { "lamb", lamb_fields };
+ET_RULE_FIELDS(lamb);
 
 static int lamb_slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
@@ -343,7 +340,7 @@ static const et_field lars_fields[] = {
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-const et_fields et_rule_lars_fields = { "lars", lars_fields };
+ET_RULE_FIELDS(lars);
 
 /* Kept without momentum too: LARS has it as a rule. */
 static int lars_slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
