@@ -179,11 +179,10 @@ static int add_inputs(export *e, const char *path, et_error *error)
     if (status)
         return status;
     /* Rows in a run of the model. */
-    const int64_t first = 0, end = 1;
     const char *shape = et_onnx_call(e->model, "Shape", e->bindings[0].value);
-    e->rows = (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice", shape,
-                                                              et_onnx_ints(e->model, &first, 1),
-                                                              et_onnx_ints(e->model, &end, 1)) };
+    e->rows = (et_onnx_symbol){ ET_ONNX_PRIME_A,
+                                et_onnx_call(e->model, "Slice", shape, et_onnx_one(e->model, 0),
+                                             et_onnx_one(e->model, 1)) };
     return ET_OK;
 }
 

@@ -273,8 +273,12 @@ const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count)
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count)
 {
     const int64_t size = count;
-    return copy_constant(model, "count", ET_ONNX_I64, values, (size_t)count * sizeof *values, &size,
-                         1);
+    return copy_constant(model, "count", ET_ONNX_I64, values, count * sizeof *values, &size, 1);
+}
+
+const char *et_onnx_one(et_onnx *model, int64_t value)
+{
+    return et_onnx_ints(model, &value, 1);
 }
 
 const char *et_onnx_int(et_onnx *model, int64_t value)

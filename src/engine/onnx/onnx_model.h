@@ -49,13 +49,14 @@ void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx
                     const et_onnx_dim *dims, int count);
 
 /* Constants: a named array of float32, borrowed until the file is written; one that is copied; a
- * scalar; doubles, int64 and texts [count], copied; one int64 as a scalar. */
+ * scalar; doubles, int64 and texts [count], copied; one int64 as an array [1] and as a scalar. */
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
 float *et_onnx_reserve_floats(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
 const char *et_onnx_array(et_onnx *model, const float *data, et_shape shape);
 const char *et_onnx_float(et_onnx *model, float x);
 const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count);
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);
+const char *et_onnx_one(et_onnx *model, int64_t value);
 const char *et_onnx_int(et_onnx *model, int64_t value);
 const char *et_onnx_texts(et_onnx *model, const char *const *texts, int count);
 

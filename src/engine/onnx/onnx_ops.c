@@ -36,11 +36,11 @@ static const char *size_of(et_onnx_exporter *exporter, int64_t size)
 {
     const et_onnx_symbol *symbol = symbol_of(exporter, size);
     if (!symbol)
-        return et_onnx_ints(exporter->model, &size, 1);
+        return et_onnx_one(exporter->model, size);
     const int64_t times = size / symbol->size;
     return times == 1 ? symbol->value
                       : et_onnx_call(exporter->model, "Mul", symbol->value,
-                                     et_onnx_ints(exporter->model, &times, 1));
+                                     et_onnx_one(exporter->model, times));
 }
 
 static int count_symbolic(const et_onnx_exporter *exporter, et_shape shape)
@@ -139,9 +139,8 @@ static bool find_side(et_onnx_exporter *exporter, const et_node *node, const et_
 /* Columns first .. first + width - 1 of a matrix. */
 static const char *columns(et_onnx *model, const char *x, int64_t first, int64_t width)
 {
-    const int64_t end = first + width, axis = 1;
-    return et_onnx_call(model, "Slice", x, et_onnx_ints(model, &first, 1),
-                        et_onnx_ints(model, &end, 1), et_onnx_ints(model, &axis, 1));
+    return et_onnx_call(model, "Slice", x, et_onnx_one(model, first),
+                        et_onnx_one(model, first + width), et_onnx_one(model, 1));
 }
 
 static const char *transpose(et_onnx *model, const char *x, const int64_t order[], int count)
@@ -195,14 +194,13 @@ static et_onnx_cache find_keys(et_onnx_exporter *exporter, const et_node *node, 
 /* bool [queries, keys]: key k may be seen by query q, k <= q. */
 static const char *up_to_itself(et_onnx *model, const char *scores)
 {
-    const int64_t down = 1;
     const char *shape = et_onnx_call(model, "Shape", scores);
     const char *queries = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -2));
     const char *keys = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -1));
     const char *first = et_onnx_call(model, "Sub", keys, queries), *one = et_onnx_int(model, 1);
     const char *key = et_onnx_call(model, "Range", et_onnx_int(model, 0), keys, one);
     const char *query = et_onnx_call(model, "Range", first, keys, one);
-    query = et_onnx_call(model, "Unsqueeze", query, et_onnx_ints(model, &down, 1));
+    query = et_onnx_call(model, "Unsqueeze", query, et_onnx_one(model, 1));
     return et_onnx_call(model, "LessOrEqual", key, query);
 }
 
@@ -273,9 +271,7 @@ static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node
     const et_progression steps = node->attributes.progression;
     if (symbol_of(exporter, count - 1))
         return NULL;
-    const int64_t none = 0;
-    const char *size =
-        CALL("Squeeze", size_of(exporter, count), et_onnx_ints(exporter->model, &none, 1));
+    const char *size = CALL("Squeeze", size_of(exporter, count), et_onnx_one(exporter->model, 0));
     const char *each =
         CALL("Range", et_onnx_int(exporter->model, 0), size, et_onnx_int(exporter->model, 1));
     each = CALL("Mul", each, et_onnx_int(exporter->model, steps.step));
@@ -375,7 +371,7 @@ static const char *reduce(et_onnx_exporter *exporter, const et_node *node)
     et_onnx *m = exporter->model;
     const int64_t axis = node->op == ET_OP_ROW_SUM;
     const char *y = node->op == ET_OP_SUM ? CALL("ReduceSum", IN(0))
-                                          : CALL("ReduceSum", IN(0), et_onnx_ints(m, &axis, 1));
+                                          : CALL("ReduceSum", IN(0), et_onnx_one(m, axis));
     et_onnx_set_int(m, "keepdims", axis);
     return y;
 }
@@ -476,11 +472,10 @@ static const char *onnx_BATCH_NORM(et_onnx_exporter *exporter, const et_node *no
 /* Rows of a table by number [T]; a row of zeros for a negative number. */
 static const char *look_up(et_onnx *m, const char *table, const char *ids)
 {
-    const int64_t down = 1;
     const char *zero = et_onnx_int(m, 0);
     const char *there = et_onnx_call(m, "GreaterOrEqual", ids, zero);
     const char *rows = et_onnx_call(m, "Gather", table, et_onnx_call(m, "Max", ids, zero));
-    there = et_onnx_call(m, "Unsqueeze", there, et_onnx_ints(m, &down, 1));
+    there = et_onnx_call(m, "Unsqueeze", there, et_onnx_one(m, 1));
     return et_onnx_call(m, "Where", there, rows, et_onnx_float(m, 0));
 }
 
@@ -488,7 +483,6 @@ static const char *look_up(et_onnx *m, const char *table, const char *ids)
 static const char *onnx_EMBEDDING(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;
-    const int64_t down = 1;
     const char *ids = IN(0);
     const char *y = look_up(m, IN(1), ids);
     y = CALL("Mul", y, et_onnx_float(m, node->attributes.x));
@@ -496,13 +490,13 @@ static const char *onnx_EMBEDDING(et_onnx_exporter *exporter, const et_node *nod
         return y;
     y = CALL("Add", y, CALL("Gather", IN(3), IN(2)));
     const char *there = CALL("GreaterOrEqual", ids, et_onnx_int(m, 0));
-    there = CALL("Unsqueeze", there, et_onnx_ints(m, &down, 1));
+    there = CALL("Unsqueeze", there, et_onnx_one(m, 1));
     return CALL("Where", there, y, et_onnx_float(m, 0));
 }
 
 static const char *part(et_onnx *m, const char *x, const char *first, const char *end, int64_t axis)
 {
-    return et_onnx_call(m, "Slice", x, first, end, et_onnx_ints(m, &axis, 1));
+    return et_onnx_call(m, "Slice", x, first, end, et_onnx_one(m, axis));
 }
 
 /* A table for each column, one after another in one array. */
@@ -515,7 +509,7 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_exporter *exporter, const et_node 
     for (int c = 0; c < a->count; c++) {
         const int64_t rows = a->columns[c].rows, width = a->columns[c].width;
         const int64_t end = at + rows * width, shape[] = { rows, width };
-        const char *table = part(m, IN(1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
+        const char *table = part(m, IN(1), et_onnx_one(m, at), et_onnx_one(m, end), 0);
         table = CALL("Reshape", table, et_onnx_ints(m, shape, 2));
         const char *ids = CALL("Gather", IN(0), et_onnx_int(m, c));
         et_onnx_set_int(m, "axis", 1);
