@@ -307,7 +307,7 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
         order[count++] = (ranked){ r->given->probability[i * r->classes + class], i };
         all[r->given->target[i] == class] += weight;
     }
-    qsort(order, (size_t)count, sizeof *order, by_score);
+    qsort(order, count, sizeof *order, by_score);
     for (int64_t i = 0; i < count;) {
         double group[2] = { 0, 0 };
         float score = order[i].score;

@@ -38,7 +38,7 @@ static int64_t *counts_in(const et_metric *metric, const void *state)
 
 size_t et_metric_size(const et_metric *metric)
 {
-    return sums_size(metric) + (size_t)counts_of(metric) * sizeof(int64_t);
+    return sums_size(metric) + counts_of(metric) * sizeof(int64_t);
 }
 
 void et_metric_add(const et_metric *metric, void *state, const et_sample *sample)

@@ -121,7 +121,7 @@ void et_statistics_free(et_statistics *statistics)
 
 void et_statistics_reset(et_statistics *statistics)
 {
-    const size_t more = (size_t)(statistics->elements - 1) * sizeof *statistics->more;
+    const size_t more = (statistics->elements - 1) * sizeof *statistics->more;
     memset(statistics->sums, 0, sizeof statistics->sums);
     memset(statistics->more, 0, more);
     statistics->counter = 0;

@@ -41,7 +41,7 @@ int et_together_give(et_comm *comm, int status, void *bytes, size_t size, et_err
 int et_together_table(et_comm *comm, int status, const void *mine, size_t size, void **all,
                       et_error *error)
 {
-    const size_t ranks = (size_t)et_comm_size(comm);
+    const size_t ranks = et_comm_size(comm);
     *all = et_alloc(ranks, size);
     if (!status && !*all)
         status = et_alloc_failed(error, ranks * size, "what ranks have");

@@ -300,7 +300,7 @@ static int check_constants(et_ids *ids, et_error *error)
 
 int et_ids_open(et_ids *ids, const et_graph *graph, const et_layout *layout, et_error *error)
 {
-    const size_t nodes = (size_t)graph->count;
+    const size_t nodes = graph->count;
     *ids = (et_ids){ .field = NULL };
     if (ET_ALLOC(ids->field, nodes, "a pass", error))
         return ET_ENOMEM;

@@ -458,7 +458,7 @@ int et_arena_layout_assign(et_arena_layout *layout, et_tenant *tenants, int coun
 {
     int status = ET_OK;
     parts p;
-    qsort(tenants, (size_t)count, sizeof *tenants, larger_first);
+    qsort(tenants, count, sizeof *tenants, larger_first);
     for (int i = 0; !status && i < count; i++) {
         const et_tenant *one = &tenants[i];
         et_assert(one->bytes > 0 && one->from >= 0);
@@ -506,7 +506,7 @@ static void find_lives(et_plan *plan)
 static int lay_out_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
-    size_t count = (size_t)graph->gradient_count;
+    size_t count = graph->gradient_count;
     if (ET_ALLOC(plan->copies, count, "a plan", error))
         return ET_ENOMEM;
     for (size_t i = 0; i < count; i++) {
@@ -709,7 +709,7 @@ static int take_gradients(const et_plan *plan, et_arena_layout *layout, const in
     for (int nth = 0; !status && begin < whole; nth++) {
         const int p = et_params_in_order(params, nth), next = et_params_in_order(params, nth + 1);
         const bool last = next < 0 || !et_params_is_trained(params, next);
-        size_t end = last ? whole : (size_t)et_params_offset(params, next) * sizeof(float);
+        size_t end = last ? whole : et_params_offset(params, next) * sizeof(float);
         from = written[p] < from ? written[p] : from;
         if (end < whole && end - begin < whole / GRADIENT_SPANS)
             continue;
@@ -733,7 +733,7 @@ static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
     int *written;
     if (ET_ALLOC(written, count, "a plan", error))
         return ET_ENOMEM;
-    plan->gradient_bytes = (size_t)et_params_trained_size(params) * sizeof(float);
+    plan->gradient_bytes = et_params_trained_size(params) * sizeof(float);
     /* written[parameter]: the call that writes all bytes of the parameter's gradient;
      * ET_ARENA_LAYOUT_ALWAYS if none does. If the bytes are no multiple of ET_ARENA_LAYOUT_ALIGN,
      * padding follows. It belongs to the same room and must stay zero: such a room is not lent. */

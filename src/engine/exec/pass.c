@@ -81,7 +81,7 @@ typedef struct et_variant {
 
 static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
 {
-    size_t count = (size_t)layout->fields;
+    size_t count = layout->fields;
     et_layout_field *fields = et_arena_array(&v->arena, count, sizeof *fields);
     v->layout = et_arena_array(&v->arena, 1, sizeof *v->layout);
     for (size_t i = 0; fields && i < count; i++) {
@@ -121,7 +121,7 @@ static bool variant_trains(const et_variant_parts *parts, int param)
 static int derive(const et_variant_parts *parts, et_graph *graph, et_error *error)
 {
     const bool some = parts->chosen || parts->options.trains || parts->frozen;
-    const size_t count = (size_t)et_params_count(parts->params);
+    const size_t count = et_params_count(parts->params);
     bool *chosen = NULL;
     if (some && ET_ALLOC(chosen, count, "a pass", error))
         return ET_ENOMEM;
@@ -400,8 +400,7 @@ int et_pass_rebuild(et_pass *pass, et_error *error)
     /* A plan writes the gradients that its loss reaches, and no other place of the array. */
     et_params *params = pass->parts.params;
     if (pass->parts.options.training && et_params_ready(params))
-        memset(et_params_gradients(params), 0,
-               (size_t)et_params_trained_size(params) * sizeof(float));
+        memset(et_params_gradients(params), 0, et_params_trained_size(params) * sizeof(float));
     for (int i = 0; !status && i < pass->count; i++)
         status = rebuild_variant(pass, &pass->variants[i], error);
     if (status)

@@ -219,7 +219,7 @@ int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *er
     }
     for (int i = 0; i < plan->copy_count; i++)
         note(plan, listener, plan->copies[i].param, plan->call_count);
-    qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
+    qsort(plan->news, listener->ranges, sizeof *plan->news, compare);
     plan->news_count = listener->ranges;
     et_free(writer);
     return ET_OK;

@@ -222,7 +222,7 @@ void et_profile_make(et_profile *profile, const et_trace *trace, const et_peak *
         for (int depth = span.depth + 1; depth <= ET_TRACE_DEPTH_MAX; depth++)
             at_depth[depth] = own;
     }
-    qsort(profile->rows, (size_t)profile->count, sizeof profile->rows[0], longer_first);
+    qsort(profile->rows, profile->count, sizeof profile->rows[0], longer_first);
 }
 
 /* By operations and not by number: a small float32 product does not decide about a bfloat16

@@ -597,9 +597,9 @@ et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns
 {
     if (!in_range(ids->graph, ET_OP_EMBED_COLUMNS, "columns", count, 1, INT_MAX))
         return &ids->graph->poison;
-    et_column *kept = et_arena_array(&ids->graph->arena, (size_t)count, sizeof *kept);
+    et_column *kept = et_arena_array(&ids->graph->arena, count, sizeof *kept);
     if (kept)
-        memcpy(kept, columns, (size_t)count * sizeof *kept);
+        memcpy(kept, columns, count * sizeof *kept);
     et_attributes attributes = { .columns = kept, .count = count };
     return et_node_of(ids->graph, ET_OP_EMBED_COLUMNS, &attributes, ids, table);
 }

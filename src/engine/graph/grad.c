@@ -708,8 +708,8 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 static int collect(gradients *g, et_error *error)
 {
     et_graph *graph = g->graph;
-    graph->gradients = et_arena_array(&graph->arena, (size_t)et_params_count(graph->params),
-                                      sizeof *graph->gradients);
+    graph->gradients =
+        et_arena_array(&graph->arena, et_params_count(graph->params), sizeof *graph->gradients);
     if (!graph->gradients)
         return et_alloc_failed(error, 0, "gradients");
     for (int i = 0; i < g->count; i++) {

@@ -173,7 +173,7 @@ static et_node *labelled_rows(et_node *node, bool *empty)
 {
     et_graph *graph = node->graph;
     const int count = node->id + 1;
-    followed *of = et_alloc_zero((size_t)count, sizeof *of);
+    followed *of = et_alloc_zero(count, sizeof *of);
     if (!of)
         return et_graph_out_of_memory(graph);
     want(of, node);

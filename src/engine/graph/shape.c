@@ -798,7 +798,7 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
     for (int i = 0; i < input_count; i++)
         node->of_batch = node->of_batch || inputs[i]->of_batch;
     if (input_count)
-        memcpy(node->input, inputs, (size_t)input_count * sizeof inputs[0]);
+        memcpy(node->input, inputs, input_count * sizeof inputs[0]);
     if (attributes)
         node->attributes = *attributes;
     node->results = 1;

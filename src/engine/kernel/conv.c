@@ -364,8 +364,8 @@ static bool is_widened(const et_conv *conv)
 static void lay_desk(et_conv *conv)
 {
     const bool weight = conv->kind == ET_CONV_WEIGHT, wide = is_widened(conv);
-    const size_t x = wide ? et_lines((size_t)conv->x * sizeof(float)) : 0;
-    const size_t y = wide ? et_lines((size_t)conv->y * sizeof(float)) : 0;
+    const size_t x = wide ? et_lines(conv->x * sizeof(float)) : 0;
+    const size_t y = wide ? et_lines(conv->y * sizeof(float)) : 0;
     desk *d = &conv->desk;
     d->a = et_lines(conv->block->scratch);
     d->b = d->a + (conv->kind == ET_CONV_DATA ? y : x);

@@ -36,8 +36,7 @@ static double rounding(int64_t k)
 /* Bytes of the panels. */
 static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
 {
-    return kind == ET_ROW_F32 ? (size_t)(columns * k) * sizeof(float)
-                              : (size_t)(columns * et_round_up(k, 4));
+    return kind == ET_ROW_F32 ? columns * k * sizeof(float) : (size_t)(columns * et_round_up(k, 4));
 }
 
 /* Bytes have four arrays of a number per column after the panels. */
@@ -45,7 +44,7 @@ size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     int64_t columns = et_round_up(n, panel);
     size_t size = et_lines(panels_size(columns, k, kind));
-    return kind == ET_ROW_F32 ? size : size + 4 * et_lines((size_t)columns * sizeof(float));
+    return kind == ET_ROW_F32 ? size : size + 4 * et_lines(columns * sizeof(float));
 }
 
 /* Only computes pointers: nothing is written. Each part of the memory begins at a cache line:
@@ -56,7 +55,7 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
     et_assert(kind == ET_ROW_F32 || k <= ET_ROW_BYTES_MAX);
     et_row_weight weight = { .kind = kind, .n = n, .k = k, .panel = panel, .panels = memory };
     int64_t columns = et_round_up(n, panel);
-    size_t line = et_lines((size_t)columns * sizeof(float));
+    size_t line = et_lines(columns * sizeof(float));
     char *next = (char *)memory + et_lines(panels_size(columns, k, kind));
     if (kind == ET_ROW_INT8) {
         weight.scale = (float *)(void *)next;
@@ -174,7 +173,7 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
             pack_rows(w, panel, s, ET_F32, s.column);
         return;
     }
-    size_t size = (size_t)(et_round_up(w->k, 4) * w->panel);
+    size_t size = et_round_up(w->k, 4) * w->panel;
     int8_t *to = (int8_t *)w->panels + (size_t)panel * size;
     memset(to, 0, size);
     for (int64_t c = 0; c < w->panel; c++) {
@@ -208,8 +207,8 @@ int64_t et_row_stride(int64_t k)
 size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x)
 {
     if (kind == ET_ROW_F32)
-        return x == ET_F32 ? 0 : (size_t)(rows * k) * sizeof(float);
-    return (size_t)(rows * et_row_stride(k)) + et_lines((size_t)rows * sizeof(float));
+        return x == ET_F32 ? 0 : rows * k * sizeof(float);
+    return (size_t)(rows * et_row_stride(k)) + et_lines(rows * sizeof(float));
 }
 
 void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,

@@ -26,7 +26,7 @@ static inline int64_t et_round_up(int64_t value, int64_t multiple)
 /* Element i of an array. */
 static inline void *et_element_at(const void *array, int64_t i, et_dtype dtype)
 {
-    return (char *)array + (size_t)i * et_dtype_size(dtype);
+    return (char *)array + i * et_dtype_size(dtype);
 }
 
 /* Bytes in whole lines of the cache, as kernels want their memory. */

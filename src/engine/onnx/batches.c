@@ -139,7 +139,7 @@ static const char *add_input(export *e, const et_node *node)
 /* The same for all that are bound, by the edges. */
 static int replace_inputs(export *e, et_error *error)
 {
-    const size_t count = (size_t)e->binding_count;
+    const size_t count = e->binding_count;
     const char **names, **values = NULL;
     int status = ET_ALLOC_ZERO(names, count, "a model to export", error);
     if (!status)

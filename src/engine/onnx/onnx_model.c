@@ -128,7 +128,7 @@ static void close_node(et_onnx *model)
 static Etude__Onnx__Shape *shape_of(et_onnx *model, const et_onnx_dim *dims, int count)
 {
     Etude__Onnx__Shape *shape = take(model, sizeof *shape);
-    Etude__Onnx__Dimension **all = take(model, (size_t)count * sizeof *all);
+    Etude__Onnx__Dimension **all = take(model, count * sizeof *all);
     if (!shape || !all)
         return NULL;
     etude__onnx__shape__init(shape);
@@ -207,12 +207,12 @@ static tensor_message *new_constant(et_onnx *model, char *name, et_onnx_type typ
                                     const int64_t *dims, int rank)
 {
     tensor_message *tensor = take(model, sizeof *tensor);
-    int64_t *sizes = take(model, (size_t)rank * sizeof *sizes);
+    int64_t *sizes = take(model, rank * sizeof *sizes);
     if (model->failed)
         return NULL;
     etude__onnx__tensor__init(tensor);
     if (rank)
-        memcpy(sizes, dims, (size_t)rank * sizeof *sizes);
+        memcpy(sizes, dims, rank * sizeof *sizes);
     tensor->n_dims = (size_t)rank;
     tensor->dims = sizes;
     tensor->has_data_type = true;
@@ -245,18 +245,18 @@ static const char *copy_constant(et_onnx *model, const char *of, et_onnx_type ty
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape)
 {
     return add_constant(model, copy(model, name), ET_ONNX_F32, data,
-                        (size_t)et_shape_count(shape) * sizeof *data, shape.size, shape.rank);
+                        et_shape_count(shape) * sizeof *data, shape.size, shape.rank);
 }
 
 float *et_onnx_reserve_floats(et_onnx *model, int64_t count)
 {
-    return take(model, (size_t)count * sizeof(float));
+    return take(model, count * sizeof(float));
 }
 
 const char *et_onnx_array(et_onnx *model, const float *data, et_shape shape)
 {
-    return copy_constant(model, "array", ET_ONNX_F32, data,
-                         (size_t)et_shape_count(shape) * sizeof *data, shape.size, shape.rank);
+    return copy_constant(model, "array", ET_ONNX_F32, data, et_shape_count(shape) * sizeof *data,
+                         shape.size, shape.rank);
 }
 
 const char *et_onnx_float(et_onnx *model, float x)
@@ -266,8 +266,7 @@ const char *et_onnx_float(et_onnx *model, float x)
 
 const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count)
 {
-    return copy_constant(model, "numbers", ET_ONNX_F64, values, (size_t)count * sizeof *values,
-                         &count, 1);
+    return copy_constant(model, "numbers", ET_ONNX_F64, values, count * sizeof *values, &count, 1);
 }
 
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count)
@@ -289,7 +288,7 @@ const char *et_onnx_int(et_onnx *model, int64_t value)
 /* [count], copied. */
 static ProtobufCBinaryData *copy_texts(et_onnx *model, const char *const *texts, int count)
 {
-    ProtobufCBinaryData *own = take(model, (size_t)count * sizeof *own);
+    ProtobufCBinaryData *own = take(model, count * sizeof *own);
     for (int i = 0; own && i < count; i++) {
         char *text = copy(model, texts[i]);
         if (!text)
@@ -317,14 +316,14 @@ const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inpu
 {
     close_node(model);
     node_message *node = take(model, sizeof *node);
-    char **in = take(model, (size_t)count * sizeof *in), **out = take(model, sizeof *out);
+    char **in = take(model, count * sizeof *in), **out = take(model, sizeof *out);
     char *name = new_name(model, op), *type = copy(model, op);
     for (int i = 0; i < count; i++)
         model->failed |= !inputs[i];
     if (model->failed)
         return NULL;
     etude__onnx__node__init(node);
-    memcpy(in, inputs, (size_t)count * sizeof *in);
+    memcpy(in, inputs, count * sizeof *in);
     out[0] = name;
     node->n_input = (size_t)count;
     node->input = in;
@@ -371,10 +370,10 @@ void et_onnx_set_int(et_onnx *model, const char *name, int64_t value)
 void et_onnx_set_ints(et_onnx *model, const char *name, const int64_t *values, int count)
 {
     attribute_message *attribute = add_attribute(model, name, ATTRIBUTE_INTS);
-    int64_t *own = take(model, (size_t)count * sizeof *own);
+    int64_t *own = take(model, count * sizeof *own);
     if (!attribute || !own)
         return;
-    memcpy(own, values, (size_t)count * sizeof *own);
+    memcpy(own, values, count * sizeof *own);
     attribute->n_ints = (size_t)count;
     attribute->ints = own;
 }

@@ -43,7 +43,7 @@ static int layout_init(et_optim_layout *layout, const et_group *group, et_error 
     if (ET_ALLOC(layout->tensors, count, "an optimizer", error) ||
         ET_ALLOC(layout->ranges, layout->range_count, "an optimizer", error))
         return ET_ENOMEM;
-    memcpy(layout->ranges, ranges, (size_t)layout->range_count * sizeof *ranges);
+    memcpy(layout->ranges, ranges, layout->range_count * sizeof *ranges);
     const et_params *params = et_group_params(group);
     const et_range *range = NULL;
     int64_t packed = 0; /* of the range's begin */
@@ -272,7 +272,7 @@ static int average_init(et_optim_average *average, const et_ema_options *options
         ET_ALLOC(average->variables, count, "an average", error))
         return ET_ENOMEM;
     average->range_count = layout->range_count;
-    memcpy(average->ranges, layout->ranges, (size_t)layout->range_count * sizeof(et_range));
+    memcpy(average->ranges, layout->ranges, layout->range_count * sizeof(et_range));
     if (!options->trainable_weights_only) {
         /* Variables come after all trained parameters, so ranges stay in order. */
         const bool all = layout->size == et_params_trained_size(params);
@@ -295,7 +295,7 @@ static void average_copy(const et_optim_average *average, const float *values, i
                          int64_t end)
 {
     et_assert(begin <= end);
-    memcpy(average->data + begin, values + begin, (size_t)(end - begin) * sizeof(float));
+    memcpy(average->data + begin, values + begin, (end - begin) * sizeof(float));
 }
 
 /* Without an average, nothing depends on the initial values. */
@@ -331,7 +331,7 @@ static void fill_slot(et_optimizer *optimizer, int s)
 /* Zeros, which is right for moments and momentum; what begins otherwise is set later. */
 static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
 {
-    size_t bytes = (size_t)size * sizeof(float);
+    size_t bytes = size * sizeof(float);
     float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may own no element */
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
@@ -822,7 +822,7 @@ size_t et_optimizer_bytes(const et_optimizer *optimizer)
 {
     size_t bytes = 0;
     for (int i = 0; i < optimizer->slot_count; i++)
-        bytes += (size_t)optimizer->slots[i].size * sizeof(float);
+        bytes += optimizer->slots[i].size * sizeof(float);
     return bytes;
 }
 

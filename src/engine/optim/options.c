@@ -254,7 +254,7 @@ static int register_rules(const et_fields **table, et_optimizer_options *options
         fields[row++] = (et_field){ .name = own[i]->name,
                                     .kind = ET_FIELD_KIND_STRUCT,
                                     .offset = offsetof(et_optimizer_options, own_settings) +
-                                              (size_t)i * sizeof *options->own_settings,
+                                              i * sizeof *options->own_settings,
                                     .nested = own[i]->fields,
                                     .indirect = true,
                                     .help = "update rule of the program" };

@@ -232,7 +232,7 @@ static void follow_with_average(const update *u, int64_t begin, int64_t count)
                                   .average = o->average.data + at,
                                   .average_decay = u->step.average_decay,
                                   .count = rest < BLOCK ? rest : BLOCK };
-        memcpy(copy, o->weights + at, (size_t)block.count * sizeof *copy);
+        memcpy(copy, o->weights + at, block.count * sizeof *copy);
         o->kernels->sgd(&block, &(et_momentum){ .accumulator = NULL });
     }
 }
@@ -247,7 +247,7 @@ static void follow_section(const update *u, const et_optim_section *section, dou
     if (u->shadow)
         o->kernels->to_bf16(u->shadow + section->begin, weight, section->count);
     if (o->average.data && u->step.average_decay == 0)
-        memcpy(o->average.data + section->begin, weight, (size_t)section->count * sizeof *weight);
+        memcpy(o->average.data + section->begin, weight, section->count * sizeof *weight);
     else if (o->average.data)
         follow_with_average(u, section->begin, section->count);
 }
@@ -269,11 +269,11 @@ static void update_section(const update *u, const et_optim_section *section, dou
         scale_gradient(&chunk);
     o->rule->update(o->settings, &u->step, &chunk);
     if (o->rule->writes || !o->rule->fused)
-        memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
+        memset(chunk.gradient, 0, chunk.count * sizeof(float));
     if (!o->rule->fused)
         follow_section(u, section, NULL);
     else if (o->average.data && !chunk.average)
-        memcpy(o->average.data + section->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
+        memcpy(o->average.data + section->begin, chunk.weight, chunk.count * sizeof(float));
 }
 
 static void update_chunk(const update *u, et_optim_section own)
@@ -332,7 +332,7 @@ static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
     et_optim_section part =
         et_optim_section_in(run, (et_range){ owners->cut[rank], owners->cut[rank + 1] });
     return (et_comm_chunk){ rank, part.count ? values + part.begin : NULL,
-                            (size_t)part.count * sizeof *values };
+                            part.count * sizeof *values };
 }
 
 /* Copies each rank's part of the weights to all ranks, in a ring as in the second half of an

@@ -305,12 +305,12 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     params = whole(params);
     if (params->values && !params->file)
         return et_fail(error, ET_EGRAPH, "the parameters already have memory");
-    size_t size = (size_t)et_params_flat_size(params);
+    size_t size = et_params_flat_size(params);
     drop_arrays(params);
     if (lay_out(params, error))
         return ET_ENOMEM;
     params->values = et_alloc_array(size * sizeof(float));
-    params->gradients = et_alloc_array((size_t)params->trained_size * sizeof(float));
+    params->gradients = et_alloc_array(params->trained_size * sizeof(float));
     params->shadow = shadow ? et_alloc_array(size * sizeof(et_bf16)) : NULL;
     if (!params->values || !params->gradients || (shadow && !params->shadow))
         return et_alloc_failed(error, size * 10, "parameters");
@@ -536,7 +536,6 @@ void et_params_clear_held(const et_params *params, float *gradients)
         const param *p = &store->items[i];
         const int64_t width = p->held ? p->shape.size[1] : 0;
         if (p->held && p->trained)
-            memset(gradients + p->offset + (p->held - 1) * width, 0,
-                   (size_t)width * sizeof *gradients);
+            memset(gradients + p->offset + (p->held - 1) * width, 0, width * sizeof *gradients);
     }
 }

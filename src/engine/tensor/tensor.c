@@ -50,7 +50,7 @@ bool et_shape_valid(et_shape shape)
 size_t et_tensor_bytes(et_tensor tensor)
 {
     int64_t count = et_shape_count(tensor.shape);
-    return count < 0 ? 0 : (size_t)count * et_dtype_size(tensor.dtype);
+    return count < 0 ? 0 : count * et_dtype_size(tensor.dtype);
 }
 
 /* [4] and [1, 4] are two shapes: nothing here broadcasts. */
@@ -113,7 +113,7 @@ int et_layout_find(const et_layout *layout, const char *field)
 int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error)
 {
     et_assert(count > 0);
-    size_t names = 0, head = (size_t)count * sizeof **out;
+    size_t names = 0, head = count * sizeof **out;
     for (int i = 0; i < count; i++)
         names += strlen(rows[i].name) + 1;
     char *block = et_alloc(head + names, 1);

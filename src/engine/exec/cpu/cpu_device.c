@@ -21,7 +21,7 @@
 /* One block: the struct, then a track for each thread. */
 static int make_tracing(et_device *device, et_error *error)
 {
-    size_t size = sizeof *device->tracing + (size_t)device->threads * sizeof(et_track *);
+    size_t size = sizeof *device->tracing + device->threads * sizeof(et_track *);
     device->tracing = et_alloc_zero(1, size);
     if (!device->tracing)
         return et_alloc_failed(error, size, "a device");

@@ -323,7 +323,7 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
     int64_t q_stride = q->shape.size[1], kv_stride = kv->shape.size[1];
     int64_t width = attributes->self ? q_stride / 3 : q_stride;
     int head_dim = (int)(width / attributes->attention.heads);
-    size_t column = (size_t)width * et_dtype_size(q->dtype);
+    size_t column = width * et_dtype_size(q->dtype);
     attention_views views = {
         .shape = {
             .segments = (int)offsets->shape.size[0] - 1,
@@ -365,7 +365,7 @@ static void clear_tail(const et_tensor *tensor, int64_t used)
 {
     if (!tensor->data)
         return;
-    size_t row = (size_t)width_of(tensor) * et_dtype_size(tensor->dtype);
+    size_t row = width_of(tensor) * et_dtype_size(tensor->dtype);
     memset((char *)tensor->data + (size_t)used * row, 0, (size_t)(rows_of(tensor) - used) * row);
 }
 

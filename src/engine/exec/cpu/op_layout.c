@@ -122,7 +122,7 @@ static void run_gather(const et_plan *plan, const et_plan_call *call)
     const et_tensor *y = TENSOR_OUT(0);
     const void *x = IN(0);
     const int32_t *row = IN(1);
-    const size_t bytes = (size_t)width_of(y) * et_dtype_size(y->dtype);
+    const size_t bytes = width_of(y) * et_dtype_size(y->dtype);
     const bool much = rows_of(y) * (int64_t)bytes >= 4 * ET_GRAIN;
     ET_PARALLEL(much, rows_of(y), 1, rows_part, y->data, x, row, bytes);
 }
@@ -133,7 +133,7 @@ const et_op_functions et_cpu_GATHER = { .run = run_gather };
 static size_t scratch_of_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dx = TENSOR_OUT(0);
-    return dx->dtype == ET_F32 ? 0 : (size_t)et_shape_count(dx->shape) * sizeof(float);
+    return dx->dtype == ET_F32 ? 0 : et_shape_count(dx->shape) * sizeof(float);
 }
 
 static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
@@ -141,7 +141,7 @@ static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
     const et_tensor *dy = TENSOR_IN(1), *dx = TENSOR_OUT(0);
     const int64_t count = et_shape_count(dx->shape);
     float *sum = dx->dtype == ET_F32 ? dx->data : scratch(plan);
-    memset(sum, 0, (size_t)count * sizeof *sum);
+    memset(sum, 0, count * sizeof *sum);
     kernels(plan)->embedding_grad(sum, IN(0), dy->data, 1, rows_of(dy), width_of(dy), rows_of(dx),
                                   dy->dtype);
     if (dx->dtype != ET_F32)
@@ -154,7 +154,7 @@ const et_op_functions et_cpu_GATHER_GRAD = { .run = run_gather_grad,
 static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dtype, int64_t begin,
                          int64_t end)
 {
-    const size_t row = (size_t)depth * et_dtype_size(dtype);
+    const size_t row = depth * et_dtype_size(dtype);
     memset((char *)y + (size_t)begin * row, 0, (size_t)(end - begin) * row);
     for (int64_t t = begin; t < end; t++) {
         if (ids[t] < 0 || ids[t] >= depth)

@@ -130,8 +130,7 @@ static void run_softmax_loss(const et_plan *plan, const et_plan_call *call)
     bool differentiate = gradient->data != NULL;
     et_assert(call->node->attributes.gradient || !differentiate);
     if (differentiate)
-        memcpy(gradient->data, logits->data,
-               (size_t)(rows * classes) * et_dtype_size(logits->dtype));
+        memcpy(gradient->data, logits->data, rows * classes * et_dtype_size(logits->dtype));
     kernels(plan)->softmax_cross_entropy(
         differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
         call->node->attributes.x, differentiate, rows, classes, logits->dtype);
@@ -170,8 +169,8 @@ static int prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *
                        "%s: the table must be a parameter of width at most %d, and at most %d "
                        "tokens can be chosen",
                        call->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
-    call->scratch = kernel_scratch(plan, &rows) +
-                    (size_t)et_shape_count(call->node->type[1].shape) * sizeof(int32_t);
+    call->scratch =
+        kernel_scratch(plan, &rows) + et_shape_count(call->node->type[1].shape) * sizeof(int32_t);
     const et_plan_pack wanted = {
         .rows = rows, .transposed = true, .param = table->node->attributes.param, .dtype = ET_F32
     };
@@ -378,7 +377,7 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     /* Blocks of about equal size, so that the last is not mostly empty. Example: 300 rows, at most
      * 256: two blocks, of 160 and 140 rows, and not of 256 and 44. Rounded up to ROWS_LEAST, a
      * block may be a little larger than its share. */
-    size_t row = (size_t)size.vocabulary * et_dtype_size(size.act);
+    size_t row = size.vocabulary * et_dtype_size(size.act);
     int64_t most = (int64_t)(KEPT_MOST / row) / ROWS_LEAST * ROWS_LEAST;
     most = most > ROWS_MOST ? ROWS_MOST : most < ROWS_LEAST ? ROWS_LEAST : most;
     const int64_t all = size.draws * size.rows, rows = et_part_count(all, et_part_count(all, most));
@@ -481,7 +480,7 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     size_t *end = &room.end;
     if (size->computed) {
         if (size->act != ET_F32)
-            room.copy = et_lines((size_t)(size->columns * size->width) * sizeof(et_bf16));
+            room.copy = et_lines(size->columns * size->width * sizeof(et_bf16));
         room.copies = take(&room.end, (size_t)plan->device->threads * room.copy);
         take_packed(&room, call, size, LOGITS);
         if (size->gradient && size->packs_dh)
@@ -540,7 +539,7 @@ static void *tile_of(const loss_block *block, int thread)
  * have block * columns elements each. */
 static void *kept_of(const loss_block *block, int64_t part)
 {
-    size_t before = (size_t)(block->size.block * part * block->size.columns);
+    size_t before = block->size.block * part * block->size.columns;
     return room_at(block, block->room.kept + before * et_dtype_size(block->size.act));
 }
 
@@ -698,7 +697,7 @@ static void open_block(loss_block *block, int64_t at)
     block->h = stored_rows(block, 0).data;
     if (size->work != size->act || block->rows < size->share || size->draws > 1) {
         char *copy = room_at(block, block->room.h);
-        const size_t bytes = (size_t)(size->share * size->width) * et_dtype_size(size->work);
+        const size_t bytes = size->share * size->width * et_dtype_size(size->work);
         for (int64_t draw = 0; draw < size->draws; draw++) {
             const et_stored stored = stored_rows(block, draw);
             kernels(block->plan)

@@ -576,7 +576,7 @@ static void stage_direct(et_gemm *gemm)
     const et_gemm_grid *grid = &gemm->grid;
     bool many = grid->piece_k >= ET_GEMM_MANY_CHUNKS * grid->chunk_k;
     bool apart = many && !dense(shape->ldc, shape->n, grid->columns <= 1);
-    bool far_apart = (size_t)(grid->chunk_k * shape->lda) * sizeof(float) >= FAR_APART;
+    bool far_apart = grid->chunk_k * shape->lda * sizeof(float) >= FAR_APART;
     gemm->raw = grid->pieces > 1 || shape->c != ET_F32;
     gemm->stage_a = shape->transpose_a && (far_apart || gemm->type == ET_BF16);
     gemm->stage_c = gemm->raw || apart;
@@ -602,7 +602,7 @@ static int make_room(const et_gemm *gemm, et_error *error)
         status = grow_parts(cache, offsetof(et_gemm_desk, b), &cache->b, b, error);
     if (!status)
         status = grow_parts(cache, offsetof(et_gemm_desk, c), &cache->c, c, error);
-    size_t sums = (size_t)(shape->m * shape->n * grid->pieces) * sizeof(float);
+    size_t sums = shape->m * shape->n * grid->pieces * sizeof(float);
     if (status || grid->pieces == 1 || sums <= cache->sums_size)
         return status;
     float *grown = grow(cache->sums, sums, error);

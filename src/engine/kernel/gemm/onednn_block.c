@@ -137,7 +137,7 @@ static int write_tiles(et_gemm_engine *engine, et_error *error)
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
     et_assert(threads >= 1);
-    size_t count = (size_t)threads;
+    size_t count = threads;
     *out = NULL;
     int status = et_memory_check(ONEDNN_MAKING_ROOM, "an engine of matrix products", error);
     if (status)

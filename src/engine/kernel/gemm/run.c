@@ -43,7 +43,7 @@ size_t et_gemm_slab_size(const et_gemm_slab *slab)
 {
     int64_t elements =
         slab->panels ? panel_rows(slab) * et_round_up(slab->n, PANEL) : slab->k * slab->n;
-    return et_lines((size_t)elements * et_dtype_size(slab->dtype));
+    return et_lines(elements * et_dtype_size(slab->dtype));
 }
 
 /* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed, its columns are
@@ -224,7 +224,7 @@ static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *f
     for (int64_t i = 0; i < part->rows; i++)
         memcpy(et_element_at(to, i * shape->ldc, shape->c),
                et_element_at(from, i * part->columns, shape->c),
-               (size_t)part->columns * et_dtype_size(shape->c));
+               part->columns * et_dtype_size(shape->c));
 }
 
 /* B may be another one than in the last product. */

@@ -271,7 +271,7 @@ static void mirror(const matrix *w, void *square, et_items rows)
         w->kernels->staging->across(tile, from.columns, count, w->dtype, &from);
         for (int64_t i = 0; i < from.columns; i++)
             memcpy(element(w, square, (column + i) * w->side + rows.begin),
-                   element(w, tile, i * count), (size_t)count * et_dtype_size(w->dtype));
+                   element(w, tile, i * count), count * et_dtype_size(w->dtype));
     }
 }
 
