@@ -57,7 +57,7 @@ static double gradient_norm(const update *u)
 {
     et_optimizer *o = u->optimizer;
     const et_optim_layout *layout = &o->layout;
-    ET_PARALLEL(layout->size > ET_OPTIM_CHUNK, (int64_t)layout->block_count, 1, square_part, o,
+    ET_PARALLEL(layout->size > ET_OPTIM_CHUNK, layout->block_count, 1, square_part, o,
                 u->gradients);
     double sum = 0;
     for (size_t i = 0; o->by_tensor && i < layout->tensor_count; i++)
@@ -97,8 +97,8 @@ static void clip_all(update *u, double norm)
     for (int i = 0; i < o->clip_count; i++) {
         const et_clip *clip = &o->clips[i];
         if (clip->scope == ET_CLIP_VALUES && u->scale != 0) {
-            ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1,
-                        clamp_part, u, clip->limit);
+            ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, o->layout.block_count, 1, clamp_part, u,
+                        clip->limit);
             norm = gradient_norm(u);
         } else if (clip->scope == ET_CLIP_TENSORS) {
             double sum = 0; /* of squares after the tensors' factors */
@@ -360,8 +360,7 @@ static void exchange_weights(const update *u)
         }
     }
     if (u->shadow || o->average.data)
-        ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
-                    u);
+        ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, o->layout.chunk_count, 1, follow_part, u);
 }
 
 /* Chunks are independent, so which thread takes which changes nothing. */
@@ -373,7 +372,7 @@ static void update_all(const update *u)
     if (o->iterations == 0)
         et_optimizer_start(o);
     if (o->rule->before) {
-        ET_PARALLEL(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
+        ET_PARALLEL(much, o->layout.chunk_count, 1, sum_part, u);
         /* The sums of a tensor's chunks are added in order. */
         memset(o->tensor_sums, 0,
                ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
@@ -385,7 +384,7 @@ static void update_all(const update *u)
     if (o->rule->scratch)
         update_by_team(u, much);
     else
-        ET_PARALLEL(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+        ET_PARALLEL(much, o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
 }
 

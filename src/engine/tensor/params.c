@@ -349,9 +349,9 @@ bool et_params_mapped(const et_params *params)
 
 void et_params_forget(const et_params *params, int index)
 {
-    params = whole(params);
-    if (params->items[index].mapped)
-        et_safetensors_forget(params->file, params->items[index].mapped);
+    const param *p = &whole(params)->items[index];
+    if (p->mapped)
+        et_safetensors_forget(whole(params)->file, p->mapped);
 }
 
 int et_params_unlock(et_params *params, int index, et_error *error)
@@ -367,14 +367,12 @@ int et_params_unlock(et_params *params, int index, et_error *error)
 /* Testing values is enough: materialize either makes all arrays or fails the run. */
 bool et_params_ready(const et_params *params)
 {
-    params = whole(params);
-    return params->values != NULL;
+    return whole(params)->values != NULL;
 }
 
 int et_params_count(const et_params *params)
 {
-    params = whole(params);
-    return params->count;
+    return whole(params)->count;
 }
 
 int64_t et_params_elements(const et_params *params)
@@ -390,49 +388,50 @@ int64_t et_params_flat_size(const et_params *params)
 
 int64_t et_params_trained_size(const et_params *params)
 {
-    params = whole(params);
-    return params->trained_size;
+    return whole(params)->trained_size;
 }
 
-static bool has(const et_params *params, int index)
+/* NULL: there is none. */
+static const param *item(const et_params *params, int index)
 {
-    return index >= 0 && index < params->count;
+    params = whole(params);
+    return index >= 0 && index < params->count ? &params->items[index] : NULL;
 }
 
 const char *et_params_name(const et_params *params, int index)
 {
-    params = whole(params);
-    return has(params, index) ? params->items[index].name : NULL;
+    const param *p = item(params, index);
+    return p ? p->name : NULL;
 }
 
 et_shape et_params_shape(const et_params *params, int index)
 {
-    params = whole(params);
-    return has(params, index) ? params->items[index].shape : et_shape_scalar();
+    const param *p = item(params, index);
+    return p ? p->shape : et_shape_scalar();
 }
 
 et_init et_params_init(const et_params *params, int index)
 {
-    params = whole(params);
-    return has(params, index) ? params->items[index].init : (et_init){ ET_INIT_ZEROS, 0 };
+    const param *p = item(params, index);
+    return p ? p->init : (et_init){ ET_INIT_ZEROS, 0 };
 }
 
 int64_t et_params_offset(const et_params *params, int index)
 {
-    params = whole(params);
-    return has(params, index) ? params->items[index].offset : -1;
+    const param *p = item(params, index);
+    return p ? p->offset : -1;
 }
 
 bool et_params_is_trained(const et_params *params, int index)
 {
-    params = whole(params);
-    return has(params, index) && params->items[index].trained;
+    const param *p = item(params, index);
+    return p && p->trained;
 }
 
 int et_params_in_order(const et_params *params, int nth)
 {
     params = whole(params);
-    return has(params, nth) && params->placed ? params->placed[nth] : -1;
+    return item(params, nth) && params->placed ? params->placed[nth] : -1;
 }
 
 /* Hashed, for restoring by name; graphs keep the index that declare gave them. */
@@ -445,20 +444,17 @@ int et_params_find(const et_params *params, const char *name)
 /* Values are those in use; gradients and shadow are the store's own, whatever is in use. */
 float *et_params_values(et_params *params)
 {
-    params = whole(params);
-    return params->in_use;
+    return whole(params)->in_use;
 }
 
 float *et_params_gradients(et_params *params)
 {
-    params = whole(params);
-    return params->gradients;
+    return whole(params)->gradients;
 }
 
 et_bf16 *et_params_shadow(et_params *params)
 {
-    params = whole(params);
-    return params->shadow;
+    return whole(params)->shadow;
 }
 
 void et_params_add_reader(et_params *params, et_params_reader *reader)
@@ -509,8 +505,7 @@ void et_params_changed(et_params *params, bool refresh_shadow)
 
 uint64_t et_params_version(const et_params *params)
 {
-    params = whole(params);
-    return params->version;
+    return whole(params)->version;
 }
 
 /* The shadow follows: bfloat16 products must see the same weights as float32 ones. */
