@@ -88,14 +88,8 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     graph->params = params;
     graph->options = options ? *options : defaults;
     graph->poison = (et_node){ .graph = graph, .id = -1, .name = "poison", .results = 1 };
-    graph->root = et_arena_alloc(&graph->arena, sizeof *graph->root);
-    if (!graph->root) {
-        et_graph_free(graph);
-        *out = NULL;
-        return et_alloc_failed(error, sizeof *graph->root, "a graph");
-    }
-    *graph->root = (et_scope){ graph, "", "", false, NULL, NULL };
-    graph->entered = graph->root;
+    graph->root = (et_scope){ .graph = graph, .prefix = "", .draw = "" };
+    graph->entered = &graph->root;
     graph->last_mark = &graph->marks;
     return ET_OK;
 }
@@ -150,7 +144,7 @@ bool et_node_is_poison(const et_node *node)
 
 et_scope *et_graph_scope(et_graph *graph)
 {
-    return graph->root;
+    return &graph->root;
 }
 
 et_graph *et_scope_graph(const et_scope *scope)

@@ -154,11 +154,20 @@ typedef struct et_mark {
     struct et_mark *next;
 } et_mark;
 
+struct et_scope {
+    et_graph *graph;
+    const char *prefix; /* "" or "a/b/" */
+    const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
+    bool fixed;         /* parameters are variables that begin with zeros */
+    et_scope *inner;    /* the last one made in it */
+    et_scope *next;     /* the one made before, in the same scope */
+};
+
 struct et_graph {
     et_arena arena;    /* nodes, scopes, names, gradients */
     et_params *params; /* borrowed */
     et_graph_options options;
-    et_scope *root;    /* prefix "" */
+    et_scope root;     /* prefix "" */
     et_scope *entered; /* names nodes without a name */
     et_node **nodes;   /* [count] in use of [capacity], by id; forward nodes first */
     int count;
@@ -172,15 +181,6 @@ struct et_graph {
     et_mark *marks, **last_mark; /* in order of making */
     et_error error;              /* the first one; status 0: none */
     et_node poison;              /* what builders return once something is wrong */
-};
-
-struct et_scope {
-    et_graph *graph;
-    const char *prefix; /* "" or "a/b/" */
-    const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
-    bool fixed;         /* parameters are variables that begin with zeros */
-    et_scope *inner;    /* the last one made in it */
-    et_scope *next;     /* the one made before, in the same scope */
 };
 
 /* Adds the nodes of d(loss)/d(parameter) for every parameter p with derive[p] (NULL: all) on which
