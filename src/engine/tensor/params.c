@@ -24,6 +24,7 @@
 #include "engine/tensor/params.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -439,6 +440,17 @@ int et_params_find(const et_params *params, const char *name)
 {
     int64_t index;
     return name && et_map_get(&params->by_name, name, &index) ? (int)index : -1;
+}
+
+int et_params_find_printf(const et_params *params, const char *format, ...)
+{
+    char name[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    et_assert(length >= 0);
+    return (size_t)length < sizeof name ? et_params_find(params, name) : -1;
 }
 
 /* Values are those in use; gradients and shadow are the store's own, whatever is in use. */

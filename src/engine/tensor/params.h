@@ -67,6 +67,15 @@ void et_params_forget(const et_params *params, int index);
 int64_t et_params_flat_size(const et_params *params);
 int64_t et_params_trained_size(const et_params *params);
 
+/* et_params_find of a name by its parts: "%s/table", scope. */
+int et_params_find_printf(const et_params *params, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Where the values of one parameter begin. */
+static inline float *et_params_values_of(et_params *params, int index)
+{
+    return et_params_values(params) + et_params_offset(params, index);
+}
+
 /* By index. Borrowed; a scalar, zeros of an index that is no parameter's. */
 et_init et_params_init(const et_params *params, int index); /* as first declared */
 /* The index of the place-th parameter in the flat arrays, from 0; call once they are made. */

@@ -106,7 +106,7 @@ int et_scheduled_variable_init(et_scheduled_variable *variable, et_params *param
 
 static float *value_of(const et_scheduled_variable *variable)
 {
-    return et_params_values(variable->params) + et_params_offset(variable->params, variable->index);
+    return et_params_values_of(variable->params, variable->index);
 }
 
 double et_scheduled_variable_get(const et_scheduled_variable *variable)

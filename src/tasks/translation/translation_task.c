@@ -560,13 +560,11 @@ static et_node *decoded(et_scope *scope, const et_transformer *model)
  * target. */
 static int start_row(const et_translation_task *task, const et_params *params, int64_t *row)
 {
-    char name[80];
     const et_transformer model =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
                                    et_vocabulary_size(task->sides.target), 2);
-    snprintf(name, sizeof name, "%s/table", model.target.scope);
     *row = et_vocabulary_start(task->sides.target);
-    const int index = et_params_find(params, name);
+    const int index = et_params_find_printf(params, "%s/table", model.target.scope);
     et_assert(index >= 0);
     return index;
 }
@@ -706,8 +704,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
         const int table = start_row(task, params, &row);
         const int64_t width = et_params_shape(params, table).size[1];
         et_params_begin_change(params);
-        memset(et_params_values(params) + et_params_offset(params, table) + row * width, 0,
-               (size_t)width * sizeof(float));
+        memset(et_params_values_of(params, table) + row * width, 0, (size_t)width * sizeof(float));
         et_params_changed(params, true);
     }
     return status;

@@ -202,7 +202,7 @@ static void copy_all(et_params *params, const et_safetensors *file,
     et_params_begin_change(params);
     for (int i = 0; i < et_params_count(params); i++)
         if (found[i]) {
-            read_stored(et_params_values(params) + et_params_offset(params, i), file, found[i]);
+            read_stored(et_params_values_of(params, i), file, found[i]);
             et_safetensors_forget(file, found[i]);
         }
     et_params_changed(params, true);

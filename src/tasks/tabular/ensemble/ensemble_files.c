@@ -9,6 +9,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
+#include "engine/tensor/params.h"
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/predict/predict.h"
@@ -190,8 +191,7 @@ static int add_member(et_selection *s, et_params *to, const et_tabular_member *m
         if (!name)
             return et_alloc_failed(error, 0, "a name");
         if (copy)
-            memcpy(et_params_values(to) + et_params_offset(to, et_params_find(to, name)),
-                   et_params_values(from) + et_params_offset(from, i),
+            memcpy(et_params_values_of(to, et_params_find(to, name)), et_params_values_of(from, i),
                    (size_t)et_shape_count(shape) * sizeof(float));
         else if (et_params_is_trained(from, i))
             status = et_params_declare(to, name, shape, zeros, &index, error);

@@ -560,10 +560,9 @@ int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
     const int scale = et_params_find(params, "input/scale");
     et_assert(scale >= 0);
     et_params_begin_change(params);
-    int status =
-        et_tabular_join_factors(et_params_values(params) + et_params_offset(params, scale),
-                                et_params_shape(params, scale).size[0], model->tabm.members,
-                                &model->tabm.columns, encoder, &model->ignored_features, error);
+    int status = et_tabular_join_factors(
+        et_params_values_of(params, scale), et_params_shape(params, scale).size[0],
+        model->tabm.members, &model->tabm.columns, encoder, &model->ignored_features, error);
     et_params_changed(params, true);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 
+#include "engine/tensor/params.h"
 #include "tasks/tabular/networks/networks.h"
 
 /* ---- tabular_inputs.c ---- */

@@ -93,10 +93,8 @@ typedef struct variables {
 
 static float *find(et_params *params, const char *name)
 {
-    char full[64];
-    snprintf(full, sizeof full, ET_PACK_ENSEMBLE "/%s", name);
-    const int index = et_params_find(params, full);
-    return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
+    const int index = et_params_find_printf(params, ET_PACK_ENSEMBLE "/%s", name);
+    return index < 0 ? NULL : et_params_values_of(params, index);
 }
 
 static int find_all(variables *v, et_params *params, et_error *error)
@@ -139,18 +137,16 @@ int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et
 static void keep_best(et_params *params, int64_t number)
 {
     et_assert(number >= 0);
-    char prefix[64], best[512];
-    float *all = et_params_values(params);
+    char prefix[64];
     const int length = snprintf(prefix, sizeof prefix, ET_PACK_MEMBER "_%lld/", (long long)number);
     for (int i = 0; i < et_params_count(params); i++) {
         const char *name = et_params_name(params, i);
         if (!et_params_is_trained(params, i) || strncmp(name, prefix, (size_t)length) != 0)
             continue;
-        snprintf(best, sizeof best, ET_PACK_BEST "/%s", name);
-        const int to = et_params_find(params, best);
+        const int to = et_params_find_printf(params, ET_PACK_BEST "/%s", name);
         et_assert(to >= 0);
-        memcpy(all + et_params_offset(params, to), all + et_params_offset(params, i),
-               (size_t)et_shape_count(et_params_shape(params, i)) * sizeof *all);
+        memcpy(et_params_values_of(params, to), et_params_values_of(params, i),
+               (size_t)et_shape_count(et_params_shape(params, i)) * sizeof(float));
     }
 }
 

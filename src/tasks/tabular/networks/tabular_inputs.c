@@ -134,12 +134,11 @@ int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder
                        "tabular/tf_idf");
     for (int k = 0; !status && (field = field_of(encoder, k)); k++) {
         const size_t buckets = (size_t)field->cardinality[0];
-        char path[64];
-        snprintf(path, sizeof path, SCOPE "_%d/" WEIGHT, k);
-        const int index = et_params_find(params, path);
+        const int index = et_params_find_printf(params, SCOPE "_%d/" WEIGHT, k);
         if (index < 0)
-            return et_fail(error, ET_ENOTFOUND, "the model has no parameter %s", path);
-        float *weight = et_params_values(params) + et_params_offset(params, index);
+            return et_fail(error, ET_ENOTFOUND, "the model has no parameter " SCOPE "_%d/" WEIGHT,
+                           k);
+        float *weight = et_params_values_of(params, index);
         counting c = { et_layout_find(&samples->layout, field->name), field->width, weight,
                        et_alloc_zero(buckets, sizeof *c.latest) };
         if (!c.latest)
@@ -589,20 +588,14 @@ static void read_columns(void *payload, const et_batch *batch, int64_t first)
     }
 }
 
-static int find(const et_params *params, const char *scope, const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s%s", scope, name);
-    return et_params_find(params, path);
-}
-
 static int fit_bins(et_params *params, const char *scope, const et_tabular_columns *columns,
                     const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
                     et_error *error)
 {
     const int64_t numbers = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
                   bins = bins_of(columns, numbers);
-    int factor = find(params, scope, "bins/factor"), offset = find(params, scope, "bins/offset");
+    const int factor = et_params_find_printf(params, "%sbins/factor", scope);
+    const int offset = et_params_find_printf(params, "%sbins/offset", scope);
     if (!bins)
         return ET_OK;
     et_assert(factor >= 0 && offset >= 0);
@@ -614,13 +607,12 @@ static int fit_bins(et_params *params, const char *scope, const et_tabular_colum
     reading r = { encoder, ignored, values, rows };
     int status = et_tabular_read(samples, rows, read_columns, &r, error);
     if (!status) {
-        float *all = et_params_values(params);
         et_params_begin_change(params);
         for (int64_t c = 0; c < numbers; c++) {
             qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
             fit_column(values + c * rows, rows, bins, values + numbers * rows,
-                       all + et_params_offset(params, factor) + c * bins,
-                       all + et_params_offset(params, offset) + c * bins);
+                       et_params_values_of(params, factor) + c * bins,
+                       et_params_values_of(params, offset) + c * bins);
         }
         et_params_changed(params, true);
     }
@@ -659,7 +651,7 @@ static void count_ids(void *payload, const et_batch *batch, int64_t first)
 static void set_factors(et_params *params, int factor, const et_tabular_inputs *inputs,
                         const et_tabular_columns *how, const int64_t *rows, double share)
 {
-    float *to = et_params_values(params) + et_params_offset(params, factor);
+    float *to = et_params_values_of(params, factor);
     et_params_begin_change(params);
     for (int c = 0; c < inputs->id_count; c++) {
         const et_column column = inputs->columns[c];
@@ -678,7 +670,7 @@ static int fit_factors(et_params *params, const char *scope, const et_tabular_co
                        const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
                        et_error *error)
 {
-    const int factor = find(params, scope, "embedding/factor");
+    const int factor = et_params_find_printf(params, "%sembedding/factor", scope);
     const int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
     et_tabular_inputs inputs;
     size_t ids = 0;

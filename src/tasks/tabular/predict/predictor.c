@@ -22,6 +22,7 @@
 #include "data/table/rows/rows.h"
 #include "data/table/table_set.h"
 #include "engine/exec/pass.h"
+#include "engine/tensor/params.h"
 #include "tasks/tabular/builders/builders.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/networks/networks.h"
@@ -64,7 +65,7 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
                                               &index, error)) &&
         !(status = et_params_materialize(from.params, false, error)) &&
         !(status = et_artifact_load(&from, error))) {
-        const float *share = et_params_values(from.params) + et_params_offset(from.params, index);
+        const float *share = et_params_values_of(from.params, index);
         bool some = false;
         model->chosen = et_arena_array(&model->arena, (size_t)count, sizeof *model->chosen);
         for (int64_t i = 0; model->chosen && i < count; i++)

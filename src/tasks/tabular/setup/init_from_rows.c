@@ -14,6 +14,7 @@
 #include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
+#include "engine/tensor/params.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 #include "train/checkpoint/checkpoint.h"
@@ -204,10 +205,8 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
 float *et_tabular_variable(et_params *params, const char *name)
 {
     et_assert(params && name);
-    char full[64];
-    snprintf(full, sizeof full, ET_TABULAR_TARGET_SCOPE "/%s", name);
-    int index = et_params_find(params, full);
-    return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
+    const int index = et_params_find_printf(params, ET_TABULAR_TARGET_SCOPE "/%s", name);
+    return index < 0 ? NULL : et_params_values_of(params, index);
 }
 
 /* kept: mean and deviation come with the weights that the run began with, in their own unit. */

@@ -32,6 +32,7 @@
 #include "engine/exec/plan.h"
 #include "engine/kernel/kernels.h"
 #include "engine/nn/transformer.h"
+#include "engine/tensor/params.h"
 
 /* One model of a search: its two plans, with the caches that they read. `encode` runs the encoder
  * on the entering sources, packed one after another, and computes the keys and values that every
@@ -254,11 +255,11 @@ static int search_model_init(et_search_model *model, const et_decoder_model *of,
         bind_decoder(model, rows);
     if (!status && best < 0) {
         /* A step that gives rows does not read them, but the store has them. */
-        char name[128];
-        snprintf(name, sizeof name, "%s/table", model->transformer.output.scope);
-        model->table = et_params_find(model->params, name);
-        snprintf(name, sizeof name, "%s/bias", model->transformer.output.scope);
-        model->bias = model->transformer.output_bias ? et_params_find(model->params, name) : -1;
+        const char *scope = model->transformer.output.scope;
+        model->table = et_params_find_printf(model->params, "%s/table", scope);
+        model->bias = model->transformer.output_bias
+                          ? et_params_find_printf(model->params, "%s/bias", scope)
+                          : -1;
         et_assert(model->table >= 0);
     }
     return status;
@@ -322,7 +323,6 @@ static void search_model_list(const et_search_model *model, int64_t row, int64_t
                               const int32_t *words, int64_t count, float *logits)
 {
     et_assert(row >= 0 && words && logits);
-    const float *values = et_params_values(model->params);
     const size_t width = (size_t)model->transformer.width * et_dtype_size(model->act);
     const et_listed_product product = {
         .rows = rows,
@@ -331,8 +331,8 @@ static void search_model_list(const et_search_model *model, int64_t row, int64_t
         .h = (const char *)et_plan_output(model->decode, 0).data + (size_t)row * width,
         .dtype = model->act,
         .words = words,
-        .table = values + et_params_offset(model->params, model->table),
-        .bias = model->bias < 0 ? NULL : values + et_params_offset(model->params, model->bias),
+        .table = et_params_values_of(model->params, model->table),
+        .bias = model->bias < 0 ? NULL : et_params_values_of(model->params, model->bias),
     };
     et_kernels_best()->listed_product(logits, &product);
 }

@@ -715,10 +715,8 @@ static int look_up(const et_translator *t, const et_decoder_sentence *sentence, 
                    et_error *error)
 {
     const et_transformer model = et_translator_transformer(t);
-    char name[80];
-    snprintf(name, sizeof name, "%s/table", model.source.scope);
-    const float *table =
-        et_params_values(t->params) + et_params_offset(t->params, et_params_find(t->params, name));
+    const float *table = et_params_values_of(
+        t->params, et_params_find_printf(t->params, "%s/table", model.source.scope));
     const float scale = model.plain_embeddings ? 1 : sqrtf((float)model.width);
     const int64_t count = sentence->length > 1 ? sentence->length : 0;
     float *rows = et_alloc((size_t)(count * model.width), sizeof *rows);

@@ -78,9 +78,8 @@ static int round_weights(et_translator *t, et_error *error)
             continue;
         status = et_params_unlock(t->params, i, error);
         if (!status)
-            status =
-                et_stored_weight_round(et_params_values(t->params) + et_params_offset(t->params, i),
-                                       name, et_params_shape(t->params, i), error);
+            status = et_stored_weight_round(et_params_values_of(t->params, i), name,
+                                            et_params_shape(t->params, i), error);
     }
     et_params_changed(t->params, true);
     return status;

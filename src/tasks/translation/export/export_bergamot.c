@@ -132,11 +132,10 @@ static int list_products(calibration *c, et_node *decoded, et_error *error)
             c->keys = add_output(c, node);
     }
     et_assert(c->query && c->keys);
-    char table[ET_MAPPED_NAME_MAX];
-    snprintf(table, sizeof table, "%s/table", c->model.output.scope);
-    c->products[c->product_count++] = (product){ .param = et_params_find(c->t->params, table),
-                                                 .rows = add_output(c, decoded),
-                                                 .side = 1 };
+    c->products[c->product_count++] =
+        (product){ .param = et_params_find_printf(c->t->params, "%s/table", c->model.output.scope),
+                   .rows = add_output(c, decoded),
+                   .side = 1 };
     return ET_OK;
 }
 
@@ -563,13 +562,12 @@ static int by_name(const void *a, const void *b)
 static int list_items(output *o, et_error *error)
 {
     const et_exported_tensors *list = &o->m.list;
-    char table[ET_MAPPED_NAME_MAX];
     int status = ET_OK;
     o->items = et_alloc(3 * list->count + 1, sizeof *o->items);
     if (!o->items)
         return et_alloc_failed(error, list->count * sizeof *o->items, "a model to export");
-    snprintf(table, sizeof table, "%s/table", o->m.model.output.scope);
-    const int output_table = et_params_find(o->m.t->params, table);
+    const int output_table =
+        et_params_find_printf(o->m.t->params, "%s/table", o->m.model.output.scope);
     for (size_t i = 0; i < list->count && !status; i++) {
         const et_mapped_tensor *tensor = &list->tensors[i];
         const bool of_output = is_matrix(tensor) && tensor->param == output_table;
@@ -713,12 +711,9 @@ static int measure_output(output *o, const et_export_options *options, et_error 
         return status;
     size_t length;
     const char *bytes = et_lexicon_bytes(o->m.t->lexicon, &length);
-    o->lexicon = et_alloc(1, length);
-    if (!o->lexicon)
-        return et_alloc_failed(error, length, "a shortlist");
-    memcpy(o->lexicon, bytes, length);
+    o->lexicon = et_strndup(bytes, length);
     o->lexicon_length = length;
-    return ET_OK;
+    return o->lexicon ? ET_OK : et_alloc_failed(error, length, "a shortlist");
 }
 
 int et_translator_export_bergamot(const et_translator *t, const char *directory,

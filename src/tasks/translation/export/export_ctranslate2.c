@@ -101,7 +101,7 @@ static void put_param(output *o, const char *to, const char *from, bool turned)
     et_params *params = o->t->params;
     const int i = et_params_find(params, from);
     et_assert(i >= 0);
-    const float *values = et_params_values(params) + et_params_offset(params, i);
+    const float *values = et_params_values_of(params, i);
     et_shape shape = et_params_shape(params, i);
     if (turned && !o->counting) {
         const int64_t rows = shape.size[0], columns = shape.size[1];
@@ -234,13 +234,11 @@ static void put_output_bias(output *o)
 {
     et_params *params = o->t->params;
     const int64_t count = o->model.output.count;
-    char name[192];
-    snprintf(name, sizeof name, "%s/bias", o->model.output.scope);
-    const int i = et_params_find(params, name);
+    const int i = et_params_find_printf(params, "%s/bias", o->model.output.scope);
     if (i < 0 && !o->t->choice.never_count)
         return;
     for (int64_t k = 0; k < count && !o->counting; k++)
-        o->room[k] = i < 0 ? 0 : et_params_values(o->t->params)[et_params_offset(params, i) + k];
+        o->room[k] = i < 0 ? 0 : et_params_values_of(params, i)[k];
     for (int k = 0; k < o->t->choice.never_count && !o->counting; k++)
         o->room[o->t->choice.never[k]] = -1e9f;
     put_floats(o, "decoder/projection/bias", o->room, et_shape_1(count));

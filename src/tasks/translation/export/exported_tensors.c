@@ -53,20 +53,17 @@ int et_exported_tensors_add_layers(et_exported_tensors *list, const et_transform
 static int add_named(et_exported_tensors *list, const char *name, const char *scope,
                      const char *param, et_shape shape, et_error *error)
 {
-    char of[ET_MAPPED_NAME_MAX];
-    et_mapped_tensor mapped = { .shape = shape };
+    et_mapped_tensor mapped = { .shape = shape,
+                                .param =
+                                    et_params_find_printf(list->params, "%s/%s", scope, param) };
     snprintf(mapped.name, sizeof mapped.name, "%s", name);
-    snprintf(of, sizeof of, "%s/%s", scope, param);
-    mapped.param = et_params_find(list->params, of);
     return et_exported_tensors_add(list, &mapped, error);
 }
 
 int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, const char *scope,
                                   int64_t rows, et_error *error)
 {
-    char of[ET_MAPPED_NAME_MAX];
-    snprintf(of, sizeof of, "%s/table", scope);
-    const int i = et_params_find(list->params, of);
+    const int i = et_params_find_printf(list->params, "%s/table", scope);
     et_assert(i >= 0);
     const et_shape whole = et_params_shape(list->params, i);
     et_assert(rows <= whole.size[0]);

@@ -446,8 +446,7 @@ static int copy_values(et_params *to, et_params *from, const et_patterns *wanted
         et_params_begin_change(to);
     for (int i = 0; i < count && !status; i++)
         if (found[i] >= 0)
-            memcpy(et_params_values(to) + et_params_offset(to, i),
-                   et_params_values(from) + et_params_offset(from, found[i]),
+            memcpy(et_params_values_of(to, i), et_params_values_of(from, found[i]),
                    (size_t)et_shape_count(et_params_shape(to, i)) * sizeof(float));
     if (!status)
         et_params_changed(to, true);

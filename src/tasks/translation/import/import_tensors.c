@@ -334,12 +334,10 @@ static bool is_besides(const et_weights_file *file, size_t i)
 static float *import_param(const et_import_reading *r, const char *scope, const char *name,
                            et_shape *shape)
 {
-    char whole[ET_MAPPED_NAME_MAX];
-    snprintf(whole, sizeof whole, "%s/%s", scope, name);
-    const int i = et_params_find(r->params, whole);
+    const int i = et_params_find_printf(r->params, "%s/%s", scope, name);
     et_assert(i >= 0);
     *shape = et_params_shape(r->params, i);
-    return et_params_values(r->params) + et_params_offset(r->params, i);
+    return et_params_values_of(r->params, i);
 }
 
 /* Reads one tensor into its parameter; for et_tensor_map_each, self: an et_import_reading. */

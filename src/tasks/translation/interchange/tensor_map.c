@@ -102,9 +102,7 @@ static void print_name(const layer *l, const char *end, char name[ET_MAPPED_NAME
 
 static int find_param(const layer *l, const char *of, const char *end)
 {
-    char name[ET_MAPPED_NAME_MAX];
-    snprintf(name, sizeof name, "%s/layer_%d/%s/%s", l->stack, l->number, of, end);
-    return et_params_find(l->map->params, name);
+    return et_params_find_printf(l->map->params, "%s/layer_%d/%s/%s", l->stack, l->number, of, end);
 }
 
 static int64_t last_size(et_shape shape)
@@ -185,7 +183,7 @@ static int64_t position(const et_mapped_tensor *mapped, int64_t columns, int64_t
 void et_mapped_tensor_put(const et_mapped_tensor *mapped, et_params *params, const float *values)
 {
     et_assert(mapped->param >= 0);
-    float *to = et_params_values(params) + et_params_offset(params, mapped->param);
+    float *to = et_params_values_of(params, mapped->param);
     const int64_t columns = last_size(et_params_shape(params, mapped->param));
     const int64_t count = et_shape_count(mapped->shape);
     for (int64_t i = 0; i < count; i++)
@@ -200,7 +198,7 @@ void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, flo
         memset(values, 0, (size_t)count * sizeof *values);
         return;
     }
-    const float *from = et_params_values(params) + et_params_offset(params, mapped->param);
+    const float *from = et_params_values_of(params, mapped->param);
     const int64_t columns = last_size(et_params_shape(params, mapped->param));
     for (int64_t i = 0; i < count; i++)
         values[i] = from[position(mapped, columns, i)];
@@ -228,13 +226,10 @@ int et_transformer_declare(et_params **params, const et_transformer *model, et_e
 
 bool et_table_row_is_zero(et_params *params, const char *scope, int64_t number)
 {
-    char name[ET_MAPPED_NAME_MAX];
-    snprintf(name, sizeof name, "%s/table", scope);
-    const int table = et_params_find(params, name);
+    const int table = et_params_find_printf(params, "%s/table", scope);
     et_assert(table >= 0);
     const int64_t width = et_params_shape(params, table).size[1];
-    const float *values =
-        et_params_values(params) + et_params_offset(params, table) + number * width;
+    const float *values = et_params_values_of(params, table) + number * width;
     for (int64_t k = 0; k < width; k++)
         if (values[k] != 0)
             return false;
