@@ -24,11 +24,6 @@
 #define TARGET "target"
 #define WEIGHT "weight"
 
-static const et_encoded_field *target_of(const et_tabular_task *task)
-{
-    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-}
-
 /* ---- writing ---- */
 
 static void print_row(const et_tabular_task *task, const et_validation_rows *rows, int16_t fold,
@@ -41,7 +36,7 @@ static void print_row(const et_tabular_task *task, const et_validation_rows *row
     if (task->target.weight)
         et_value_set_float(out, WEIGHT, rows->weight[row]);
     if (rows->class) {
-        const et_encoded_field *field = target_of(task);
+        const et_encoded_field *field = task->target.field;
         const float *output = rows->output + row * rows->width;
         et_value *list = et_value_set_list(out, ET_TABULAR_SCORES);
         int64_t best = 0;
@@ -109,7 +104,7 @@ static bool read_row(const et_tabular_task *task, et_validation_rows *s, const e
                      double *numbers)
 {
     const int64_t row = s->rows, at = row * s->width;
-    const et_encoded_field *field = target_of(task);
+    const et_encoded_field *field = task->target.field;
     const et_value *target = et_value_get(line, TARGET);
     int32_t class = 0;
     if (et_value_get(line, WEIGHT) && et_value_read_float(line, WEIGHT, &s->weight[row], NULL))
@@ -150,7 +145,7 @@ static int read_lines(const et_tabular_task *task, et_validation_rows *s, const 
     else if (status == ET_EFORMAT && lines.number)
         status = et_fail(error, status,
                          "%s:%lld: no prediction of the target %s; name a file to evaluate", path,
-                         (long long)lines.number, target_of(task)->column[0]);
+                         (long long)lines.number, task->target.field->column[0]);
     else if (!status && lines.at < lines.end)
         status = et_fail(error, ET_EFORMAT, "%s:%lld: the last line is not whole", path,
                          (long long)lines.number + 1);

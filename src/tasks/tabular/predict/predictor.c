@@ -266,10 +266,9 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
 /* Targets of a builder, and of weights without a unit, are as in the files. */
 static int read_units(et_table_model *model, et_error *error)
 {
-    const int target = et_encoder_target(model->encoder);
-    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(model->encoder, target);
+    const et_encoded_field *field = model->target.field; /* NULL: of a builder */
     bool found;
-    if (model->kind || !field || field->kind != ET_ENCODED_VALUES)
+    if (!field || field->kind != ET_ENCODED_VALUES)
         return ET_OK;
     model->units = et_arena_array(&model->arena, (size_t)field->width, sizeof *model->units);
     if (!model->units)

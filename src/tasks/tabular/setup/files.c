@@ -118,15 +118,13 @@ static int make_encoder(et_tabular_task *task, et_error *error)
 }
 
 /* Sets the key from an exact encoder. Nothing of a target of classes. */
-static int identify_unit(const et_encoder *encoder, et_value *identity, et_error *error)
+static int identify_unit(const et_tabular_task *task, et_value *identity, et_error *error)
 {
-    et_assert(encoder && identity);
-    const et_encoded_field *field = et_encoder_field(encoder, et_encoder_target(encoder));
-    if (field->kind != ET_ENCODED_VALUES)
+    if (!task->target.values)
         return ET_OK;
     et_value *list = et_value_set_list(identity, ET_TARGET_UNIT);
-    for (int64_t k = 0; k < field->width; k++) {
-        const et_target_unit unit = et_encoder_unit(encoder, k);
+    for (int64_t k = 0; k < task->target.values; k++) {
+        const et_target_unit unit = et_encoder_unit(task->encoder, k);
         et_value_add_float(list, unit.offset);
         et_value_add_float(list, unit.scale);
     }
@@ -145,7 +143,7 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
     if (!et_value_set_string(identity, ET_IDENTITY_DATA,
                              et_checksum_print(self->training->fingerprint).digits))
         return et_alloc_failed(error, 0, "settings");
-    return is_exact(self) ? identify_unit(self->encoder, identity, error) : ET_OK;
+    return is_exact(self) ? identify_unit(self, identity, error) : ET_OK;
 }
 
 int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity, et_error *error)
@@ -321,27 +319,20 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
 /* Makes schema and metadata where they are missing. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
-    static const et_analyze_header headers[] = {
-        [ET_TABULAR_HEADER_AUTO] = ET_ANALYZE_HEADER_FOUND,
-        [ET_TABULAR_HEADER_TRUE] = ET_ANALYZE_HEADER_THERE,
-        [ET_TABULAR_HEADER_FALSE] = ET_ANALYZE_HEADER_ABSENT,
-        [ET_TABULAR_HEADER_YES] = ET_ANALYZE_HEADER_THERE,
-        [ET_TABULAR_HEADER_NO] = ET_ANALYZE_HEADER_ABSENT,
-    };
+    const et_table_samples_options table = et_tabular_table_options(&task->options, task->missing);
     const et_feature_choice choice = et_tabular_choice(&task->options);
     et_table_files *texts = &task->texts;
-    et_analyze_options options = {
-        .csv = et_tabular_table_options(&task->options, task->missing).csv,
-        .header = headers[task->options.header],
-        .target = choice.target,
-        .more_targets = { choice.more_targets, (size_t)choice.more_target_count },
-        .dropped = task->options.features.drop,
-        .only = task->options.features.only,
-        .classes = most_classes(&task->options),
-        .entries = task->options.entries,
-        .quantiles = (int)task->options.quantiles,
-        .schema = texts->schema
-    };
+    et_analyze_options options = { .csv = table.csv,
+                                   .header = (et_analyze_header)table.header, /* ORDER et_header */
+                                   .target = choice.target,
+                                   .more_targets = { choice.more_targets,
+                                                     (size_t)choice.more_target_count },
+                                   .dropped = task->options.features.drop,
+                                   .only = task->options.features.only,
+                                   .classes = most_classes(&task->options),
+                                   .entries = task->options.entries,
+                                   .quantiles = (int)task->options.quantiles,
+                                   .schema = texts->schema };
     et_analysis analysis;
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
