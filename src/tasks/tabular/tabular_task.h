@@ -132,6 +132,12 @@ typedef struct et_tabular_task {
     struct et_tabular_input_table *input_tables; /* a list */
 } et_tabular_task;
 
+/* Of a task that et_tabular_task_open gave. */
+static inline et_tabular_task *et_tabular_task_of(const et_task *task)
+{
+    return (et_tabular_task *)(void *)task;
+}
+
 /* Data that a program opened by its own settings. The task closes them, as sources borrow them. */
 typedef struct et_tabular_input_table {
     struct et_tabular_input_table *next;

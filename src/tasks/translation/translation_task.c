@@ -505,7 +505,7 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
                         et_source **out, et_error *error)
 {
     et_assert(params && out);
-    et_translation_task *task = (et_translation_task *)(void *)self;
+    et_translation_task *task = et_translation_task_of(self);
     et_other_inputs *other = NULL;
     *out = NULL;
     if (!params->settings) {
@@ -527,12 +527,6 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
         return status;
     return params->training ? open_batches(task, &other->input, &other->data, part, out, error)
                             : validation_batches(&other->scored, &other->data, part, out, error);
-}
-
-/* The et_task is the first member; only files that include translation_task_private.h see more. */
-static et_translation_task *downcast(et_task *self)
-{
-    return (et_translation_task *)(void *)self;
 }
 
 /* The model of training and of validation, with its inputs.
@@ -575,7 +569,7 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
                         et_nodes *aux_losses)
 {
     (void)aux_losses; /* there are none */
-    et_translation_task *task = downcast(self);
+    et_translation_task *task = et_translation_task_of(self);
     const et_translation_options *o = &task->options;
     int64_t max_positions =
         training ? o->train_data.max_seq_length : o->validation_data.max_seq_length;
@@ -627,7 +621,7 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *own,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
     (void)aux_losses;
-    const et_translation_task *task = downcast(self);
+    const et_translation_task *task = et_translation_task_of(self);
     const et_translation_model *model = &task->options.model;
     const float smoothing = (float)model->label_smoothing;
     et_node *labels = labels_of(scope, own), *logits = et_nodes_get(outputs, "logits");
@@ -656,7 +650,7 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 static int validation_set(et_task *self, int number, const char **name, et_source **out,
                           et_error *error)
 {
-    et_translation_task *task = downcast(self);
+    et_translation_task *task = et_translation_task_of(self);
     const et_scored *scored = &task->validation.scored[number];
     *out = NULL;
     if (number >= task->validation.count || !scored->name)
@@ -690,7 +684,7 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
-    et_translation_task *task = downcast(self);
+    et_translation_task *task = et_translation_task_of(self);
     et_import *from = NULL;
     int status = ET_OK;
     if (!self->init_checkpoint || !et_import_is_folder(self->init_checkpoint))
@@ -796,7 +790,7 @@ void et_translation_task_close(et_task *task)
 {
     if (!task)
         return;
-    et_translation_task *self = downcast(task);
+    et_translation_task *self = et_translation_task_of(task);
     et_translation_close_validation(self);
     while (self->others) {
         et_other_inputs *other = self->others;
@@ -816,7 +810,7 @@ void et_translation_task_close(et_task *task)
  * of the encoded text. */
 int et_translation_identify(const et_task *task, et_value *identity, et_error *error)
 {
-    const et_translation_task *self = (const et_translation_task *)(const void *)task;
+    const et_translation_task *self = et_translation_task_of(task);
     et_vocabularies_identify(&self->vocabularies, identity);
     return et_value_set_string(identity, ET_IDENTITY_DATA,
                                et_checksum_print(et_translation_input_key(&self->training)).digits)

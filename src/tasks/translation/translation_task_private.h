@@ -57,6 +57,12 @@ typedef struct et_translation_task {
     char verdict[200];
 } et_translation_task;
 
+/* Of a task that et_translation_task_open gave. */
+static inline et_translation_task *et_translation_task_of(const et_task *task)
+{
+    return (et_translation_task *)(void *)task;
+}
+
 /* setup_vocabulary.c: the model of another program in a folder: the context's, or it is opened.
  * Borrowed until the next call. */
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,

@@ -46,11 +46,6 @@
  * speed do. */
 #define GROUP 32
 
-static et_translation_task *downcast(et_task *self)
-{
-    return (et_translation_task *)(void *)self;
-}
-
 /* ---- searching ---- */
 
 int et_translation_check_beam(const et_translation_task *task, et_error *error)
@@ -332,7 +327,7 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
         return et_fail(
             error, ET_EUSAGE,
             "a batch without targets is only translated: give a dict for the translations");
-    return log_search(downcast(self), now->inputs, false, outputs, error);
+    return log_search(et_translation_task_of(self), now->inputs, false, outputs, error);
 }
 
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
@@ -344,7 +339,7 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
         et_value_add_int(ids, now->inputs->sample[i]);
     if (now->internals && now->internals->reduces)
         return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
-    return log_search(downcast(self), now->inputs, true, logs, error);
+    return log_search(et_translation_task_of(self), now->inputs, true, logs, error);
 }
 
 /* ---- the state ---- */
@@ -718,7 +713,7 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
 
 const char *et_translation_verdict(et_task *self, bool best)
 {
-    et_translation_task *task = (et_translation_task *)(void *)self;
+    et_translation_task *task = et_translation_task_of(self);
     const double bleu = best ? task->best_bleu : task->bleu;
     if (!task->scored_step || !(bleu < BLEU_LEAST) || task->scored_step >= STEPS_LEAST)
         return "";
@@ -733,7 +728,7 @@ const char *et_translation_verdict(et_task *self, bool best)
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error)
 {
-    et_translation_task *task = (et_translation_task *)(void *)self;
+    et_translation_task *task = et_translation_task_of(self);
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT, table = ET_STRBUF_INIT;
     all_translated all = { NULL, 0 };

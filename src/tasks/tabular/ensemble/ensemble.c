@@ -408,7 +408,7 @@ static int open_series(et_series_run **out, const et_experiment *experiment, et_
     if (!s)
         return et_alloc_failed(error, sizeof *s, "candidates");
     s->arena = (et_arena)ET_ARENA_INIT;
-    s->task = (et_tabular_task *)(void *)task;
+    s->task = et_tabular_task_of(task);
     s->is_auto = is_auto(experiment->name);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     if (s->is_auto && !options->budget)
@@ -503,7 +503,7 @@ static int take(et_series_run *run, int candidate, int training, et_series_train
 {
     et_selection *s = downcast(run);
     et_scored *one = &s->scored[candidate];
-    et_tabular_task *task = (et_tabular_task *)(void *)trained->task;
+    et_tabular_task *task = et_tabular_task_of(trained->task);
     const bool alone = et_tabular_is_pack(&task->options) && s->folds < 2;
     int status;
     if ((!training && (status = open_outputs(s, &one->rows, error))) ||

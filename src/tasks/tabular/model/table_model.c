@@ -257,7 +257,7 @@ static int open_training(et_model *m, et_source *source, const et_fit *fit, et_s
                          et_error *error)
 {
     et_table_network *n = network_of(m);
-    et_tabular_task *task = (et_tabular_task *)(void *)m->task;
+    et_tabular_task *task = et_tabular_task_of(m->task);
     *out = NULL;
     if (source != n->source)
         return ET_OK;
@@ -272,8 +272,6 @@ static int print_settings(et_table_network *n, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     int status = et_experiment_print(&n->experiment, &text, error);
-    if (!status && text.failed)
-        status = et_alloc_failed(error, text.length, "settings");
     n->text[PARAMS] = (et_artifact_file){ ET_RUN_SETTINGS, NULL, text.length };
     n->text[PARAMS].bytes = status ? NULL : et_strbuf_detach(&text);
     if (!status && !n->text[PARAMS].bytes)
@@ -286,11 +284,10 @@ static int copy_texts(et_table_network *n, const et_table *table, et_error *erro
 {
     for (int i = 0; i < ET_TABLE_FILES; i++) {
         const et_artifact_file *from = &table->text[i];
-        char *bytes = et_alloc(from->length + 1, 1);
-        if (!bytes)
+        n->text[i] =
+            (et_artifact_file){ from->name, et_strndup(from->bytes, from->length), from->length };
+        if (!n->text[i].bytes)
             return et_alloc_failed(error, from->length, "a model");
-        memcpy(bytes, from->bytes, from->length + 1);
-        n->text[i] = (et_artifact_file){ from->name, bytes, from->length };
     }
     return ET_OK;
 }
@@ -438,7 +435,7 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
         return status;
     m->own_valid = true;
     n->source = table->source;
-    return et_model_build(m, &((et_tabular_task *)(void *)m->task)->training->layout, error);
+    return et_model_build(m, &et_tabular_task_of(m->task)->training->layout, error);
 }
 
 int et_model_for_table(et_model **out, et_table *table, const char *name, const char *settings,

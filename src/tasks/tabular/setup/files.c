@@ -133,8 +133,8 @@ static int identify_unit(const et_tabular_task *task, et_value *identity, et_err
 
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
-    et_assert(identity && ((const et_tabular_task *)(const void *)task)->training);
-    const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
+    const et_tabular_task *self = et_tabular_task_of(task);
+    et_assert(identity && self->training);
     for (int i = 0; i < ET_TABLE_FILES; i++)
         et_value_set_string(identity, files[i].key,
                             et_checksum_print(self->file[i].checksum).digits);

@@ -43,11 +43,6 @@
 static const char *const list_names[] = { ET_LOGGED_IDS, LABELS, OUTPUTS, WEIGHTS };
 #define LISTS_MOST 4
 
-static et_tabular_task *downcast(et_task *self)
-{
-    return (et_tabular_task *)(void *)self;
-}
-
 static int list_count(const et_tabular_task *task)
 {
     return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
@@ -100,7 +95,7 @@ static void close_results(et_validation_rows *rows)
 
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
-    const et_validation_rows *s = &downcast(self)->results;
+    const et_validation_rows *s = &et_tabular_task_of(self)->results;
     const size_t width = (size_t)s->width;
     const et_kept_rows all[] = {
         { s->weight, s->rows, sizeof *s->weight },
@@ -170,7 +165,7 @@ static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
  * unit. */
 static int compare(et_task *self, const et_task_step *now, et_error *error)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     et_task_step own = *now;
     et_tensor labels, outputs;
     if (!now->labels && now->inputs) {
@@ -190,7 +185,7 @@ static int compare(et_task *self, const et_task_step *now, et_error *error)
 
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     const int status = compare(self, now, error);
     if (status || !now->internals || now->optimizer)
         return status;
@@ -229,7 +224,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
 static int validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                               et_error *error)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     const et_batch *batch = now->inputs;
     const et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32);
@@ -284,7 +279,7 @@ static void add_copy(et_value *list, const et_value *one)
 
 static int aggregate(et_task *self, et_value *state, const et_value *step_outputs, et_error *error)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     const et_value *lists[LISTS_MOST];
     int status = find_lists(task, step_outputs, "logs of a validation step", lists, error);
     for (int i = 0; !status && i < list_count(task); i++) {
@@ -375,7 +370,7 @@ int et_tabular_cross_fit(et_tabular_task *task, et_error *error)
 /* In training, the first validation set chooses the ensemble of a pack. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     const bool follows = task->results.members && !task->context.evaluates && !task->results.set;
     (void)step;
     int status;
@@ -457,7 +452,7 @@ static bool read_row(et_validation_rows *s, int64_t i, const state_row *row)
 static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, et_value *results,
                   et_error *error)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     const et_value *lists[LISTS_MOST];
     et_validation_rows s = { .rows = 0 };
     (void)step;
@@ -625,7 +620,7 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
                         et_source **out, et_error *error)
 {
     et_assert(self && params && out);
-    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    et_tabular_task *task = et_tabular_task_of(self);
     const bool training = params->training;
     const et_tabular_data *data =
         training ? &task->options.train_data : &task->options.validation_data;
@@ -662,7 +657,7 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     const bool *which = training ? task->part.which : NULL;
     (void)aux_losses;
     et_node *z =
@@ -675,7 +670,7 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
 static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
-    const et_tabular_task *task = downcast(self);
+    const et_tabular_task *task = et_tabular_task_of(self);
     const char *field = task->target.field->name;
     (void)aux_losses;
     /* A program's own labels: of the target's name, or the only ones. */
@@ -688,13 +683,13 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
-    return batches(downcast(self), training, 0, out, error);
+    return batches(et_tabular_task_of(self), training, 0, out, error);
 }
 
 static int validation_set(et_task *self, int number, const char **name, et_source **out,
                           et_error *error)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     const et_structs *sets = &task->options.validation_data.sets;
     *out = NULL;
     if ((size_t)number >= sets->count)
@@ -705,7 +700,7 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
 
 static void use_validation_set(et_task *self, int number)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     task->results.rows = task->validation[number]->count;
     task->results.set = number;
 }
@@ -713,7 +708,7 @@ static void use_validation_set(et_task *self, int number)
 /* Members of a pack that are done leave its graph. */
 static int remake(et_task *self, bool *again, const et_group **updates, et_error *error)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     if (!et_tabular_is_pack(&task->options))
         return ET_OK;
     int status = et_pack_part_follow(&task->part, task->context.params, &task->options.model.pack,
@@ -726,7 +721,7 @@ static int remake(et_task *self, bool *again, const et_group **updates, et_error
 static int create_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error)
 {
-    et_tabular_task *task = downcast(self);
+    et_tabular_task *task = et_tabular_task_of(self);
     et_optimizer_request own = *request;
     et_optimization_options optimization;
     if (!et_tabular_is_pack(&task->options) || task->context.evaluates)
@@ -745,7 +740,7 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     int status = et_task_defaults.initialize(self, params, error);
-    return status ? status : et_tabular_init_from_rows(downcast(self), params, error);
+    return status ? status : et_tabular_init_from_rows(et_tabular_task_of(self), params, error);
 }
 
 static const et_task_class methods = {
@@ -830,7 +825,7 @@ void et_tabular_task_close(et_task *task)
 {
     if (!task)
         return;
-    et_tabular_task *self = downcast(task);
+    et_tabular_task *self = et_tabular_task_of(task);
     et_pack_part_release(&self->part);
     close_results(&self->results);
     while (self->input_tables) {

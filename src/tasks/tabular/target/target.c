@@ -691,7 +691,7 @@ int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error 
 
 const char *et_tabular_verdict_of(et_task *self, bool best)
 {
-    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    et_tabular_task *task = et_tabular_task_of(self);
     et_tabular_verdict *v = &task->verdict;
     if (best && v->judged)
         return et_strbuf_text(&v->best);
