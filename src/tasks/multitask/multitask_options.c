@@ -171,20 +171,17 @@ void *et_multitask_options_of(const et_multitask_settings *settings, int i)
 
 /* ---- checks ---- */
 
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-#define NAME_MAX_    64
-
 /* Names are prefixes of names of parameters and of parts of a state. */
 static int check_name(const et_multitask_settings *settings, int i, et_error *error)
 {
     static const char *const taken[] = { "optimizer", "average", "export", NULL };
     const char *name = et_multitask_routine_at(settings, i)->task_name;
     name = name ? name : "";
-    if (!*name || strlen(name) > NAME_MAX_ || strspn(name, NAME_LETTERS) != strlen(name))
+    if (!et_is_item_name(name))
         return et_fail(
             error, ET_ECONFIG,
             "task.task_routines[%d].task_name: \"%.64s\": give up to %d letters, digits, _ and -",
-            i, name, NAME_MAX_);
+            i, name, ET_ITEM_NAME_MAX);
     for (int k = 0; taken[k]; k++)
         if (!strcmp(taken[k], name))
             return et_fail(error, ET_ECONFIG,

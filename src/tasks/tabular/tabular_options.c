@@ -526,17 +526,10 @@ static int check_paths(const char *name, const et_strings *paths, et_error *erro
     return ET_OK;
 }
 
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-
-/* Checks the name of item `at` of a list. */
-static int check_name(const char *list, size_t at, const char *name, et_error *error)
+static int check_item_paths(const char *list, size_t at, const et_strings *paths, et_error *error)
 {
-    et_assert(list && name);
-    if (*name && strlen(name) <= 64 && strspn(name, NAME_LETTERS) == strlen(name))
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "task.%s[%zu].name: \"%.64s\": give up to 64 letters, digits, _ and -", list, at,
-                   name);
+    return paths->count ? check_paths(list, paths, error)
+                        : et_fail(error, ET_ECONFIG, "task.%s[%zu] names no file", list, at);
 }
 
 static int check_sets(const et_tabular_options *o, et_error *error)
@@ -555,18 +548,10 @@ static int check_sets(const et_tabular_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu sets; give at most %d",
                        all->count, ET_TABULAR_SETS_MAX);
     for (size_t i = 0; i < all->count && !status; i++) {
-        const char *name = sets[i].name ? sets[i].name : "";
-        status = check_name("validation_data.sets", i, name, error);
-        for (size_t k = 0; k < i && !status; k++)
-            if (!strcmp(sets[k].name, name))
-                status =
-                    et_fail(error, ET_ECONFIG,
-                            "task.validation_data.sets: two sets are called %s; rename one", name);
+        status =
+            et_item_name_check("validation_data.sets", "sets", &sets->name, sizeof *sets, i, error);
         if (!status)
-            status =
-                sets[i].input_path.count
-                    ? check_paths("validation_data.sets", &sets[i].input_path, error)
-                    : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu] names no file", i);
+            status = check_item_paths("validation_data.sets", i, &sets[i].input_path, error);
     }
     return status;
 }
@@ -590,9 +575,7 @@ static int check_mix(const et_tabular_options *o, et_error *error)
             "task.train_data.mix: %zu tables; give at most %d (each may have many files)",
             mix->count, ET_TABULAR_MIX_MAX);
     for (size_t i = 0; i < mix->count && !status; i++)
-        status = parts[i].input_path.count
-                     ? check_paths("train_data.mix", &parts[i].input_path, error)
-                     : et_fail(error, ET_ECONFIG, "task.train_data.mix[%zu] names no file", i);
+        status = check_item_paths("train_data.mix", i, &parts[i].input_path, error);
     return status;
 }
 
@@ -604,12 +587,8 @@ static int check_ensemble(const et_structs *ensemble, et_error *error)
         return et_fail(error, ET_ECONFIG, "task.ensemble: %zu models; give at most %d",
                        ensemble->count, ET_TABULAR_MEMBERS_MAX);
     for (size_t i = 0; i < ensemble->count && !status; i++) {
-        const char *name = members[i].name ? members[i].name : "";
-        status = check_name("ensemble", i, name, error);
-        for (size_t k = 0; k < i && !status; k++)
-            if (!strcmp(members[k].name, name))
-                status = et_fail(error, ET_ECONFIG,
-                                 "task.ensemble: two models are called %s; rename one", name);
+        status =
+            et_item_name_check("ensemble", "models", &members->name, sizeof *members, i, error);
         if (!status)
             status = check_model(&members[i].model, error);
     }

@@ -311,6 +311,35 @@ int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_e
                    "runtime.loss_scale: %s; give dynamic, a positive number or null", text);
 }
 
+bool et_is_item_name(const char *name)
+{
+    const size_t length = strlen(name);
+    return length && length <= ET_ITEM_NAME_MAX &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+               length;
+}
+
+static const char *name_at(const char *const *first, size_t stride, size_t i)
+{
+    const char *name = *(const char *const *)(const void *)((const char *)first + i * stride);
+    return name ? name : "";
+}
+
+int et_item_name_check(const char *list, const char *noun, const char *const *first, size_t stride,
+                       size_t at, et_error *error)
+{
+    const char *own = name_at(first, stride, at);
+    if (!et_is_item_name(own))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s[%zu].name: \"%.64s\": give up to %d letters, digits, _ and -", list,
+                       at, own, ET_ITEM_NAME_MAX);
+    for (size_t i = 0; i < at; i++)
+        if (!strcmp(name_at(first, stride, i), own))
+            return et_fail(error, ET_ECONFIG, "task.%s: two %s are called %s; rename one", list,
+                           noun, own);
+    return ET_OK;
+}
+
 int et_runtime_check(const et_runtime_options *options, et_error *error)
 {
     static const char *const reasons[] = {

@@ -141,6 +141,14 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int
 
 int et_runtime_check(const et_runtime_options *options, et_error *error);
 
+/* Names of items of a list of settings: keys of logs, parts of names of metrics and of files. */
+#define ET_ITEM_NAME_MAX 64
+bool et_is_item_name(const char *name);
+/* Checks the name of item `at`, which no earlier item may have. first: the name of item 0, stride:
+ * bytes of an item; list, noun: for messages, "validation_data.sets" and "sets". */
+int et_item_name_check(const char *list, const char *noun, const char *const *first, size_t stride,
+                       size_t at, et_error *error);
+
 /* Rows for the tables of a kind of task and of its data: settings in files of Model Garden that
  * have no effect here. */
 #define ET_TASK_ONLY_FIELDS                                                                        \

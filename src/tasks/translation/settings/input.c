@@ -13,6 +13,7 @@
 #include "data/text/pairs.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
+#include "train/run/options.h"
 
 /* A sentence is never cut for a batch, so the budget has to hold the longest that may come. The
  * bound of the last bucket is one more than the longest. */
@@ -63,8 +64,7 @@ int et_translation_batches(et_source **out, et_samples *samples, const et_transl
     return status;
 }
 
-#define SETTING_MAX  48 /* "train_data.mix[7]" */
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+#define SETTING_MAX 48 /* "train_data.mix[7]" */
 
 /* ---- settings ---- */
 
@@ -209,27 +209,12 @@ static int check_part(const char *name, const et_translation_part *part, et_erro
         name);
 }
 
-/* A name is a key of logs, a part of a metric's and of a file's. */
-static int check_set_name(const char *name, const et_translation_part *sets, size_t at,
-                          et_error *error)
-{
-    const char *own = text_of(sets[at].name);
-    if (!*own || strlen(own) > 64 || strspn(own, NAME_LETTERS) != strlen(own))
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.sets[%zu].name: \"%.64s\": give up to 64 letters, digits, _ and -",
-                       name, at, own);
-    for (size_t i = 0; i < at; i++)
-        if (!strcmp(text_of(sets[i].name), own))
-            return et_fail(error, ET_ECONFIG, "task.%s.sets: two sets are called %s; rename one",
-                           name, own);
-    return ET_OK;
-}
-
 /* Several texts: a mix to train on, or sets to validate on. */
 static int check_texts(const char *name, const et_translation_data *data, bool training,
                        et_error *error)
 {
     const et_translation_part own = part_of_data(data);
+    const et_translation_part *first = data->sets.items;
     const size_t mix = data->mix.count, sets = data->sets.count;
     int status = ET_OK;
     if (mix && names_text(&own))
@@ -258,7 +243,8 @@ static int check_texts(const char *name, const et_translation_data *data, bool t
         const et_translation_part part = part_at(data, i);
         snprintf(own_name, sizeof own_name, "%s.%s[%zu]", name, sets ? "sets" : "mix", i);
         if (sets)
-            status = check_set_name(name, data->sets.items, i, error);
+            status = et_item_name_check("validation_data.sets", "sets", &first->name, sizeof *first,
+                                        i, error);
         if (!status)
             status = names_text(&part) ? check_part(own_name, &part, error)
                                        : et_fail(error, ET_ECONFIG,
