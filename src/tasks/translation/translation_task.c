@@ -79,23 +79,12 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
-/* The key that the training text had when the newest checkpoint was made; 0: not known. */
-static uint64_t expected_text(const et_translation_task *task)
-{
-    const et_identity *identity = task->context.identity;
-    const char *digits;
-    uint64_t key;
-    bool known = identity && identity->values &&
-                 !et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) &&
-                 et_checksum_parse(&key, digits);
-    return known ? key : 0;
-}
-
 /* Compares the checksum of several texts together; single texts are compared when they are opened.
  */
 static int check_texts(const et_translation_task *task, et_error *error)
 {
-    uint64_t expected = expected_text(task), key = et_translation_input_key(&task->training);
+    const uint64_t expected = et_identity_data(task->context.identity);
+    const uint64_t key = et_translation_input_key(&task->training);
     if (!expected || expected == key)
         return ET_OK;
     const char *run = task->context.model_dir;
@@ -172,7 +161,7 @@ static int open_training(et_translation_task *task, et_error *error)
     et_translation_input *input = &task->training;
     et_encoded_options filter = filter_of(data, true);
     int status = ET_OK;
-    filter.expected = input->count == 1 ? expected_text(task) : 0;
+    filter.expected = input->count == 1 ? et_identity_data(task->context.identity) : 0;
     for (size_t i = 0; !status && i < input->count; i++)
         status = open_text(task, &input->texts[i], i, true, &filter, error);
     if (!status && input->count > 1)
@@ -261,27 +250,14 @@ static int training_batches(const et_translation_task *task, const et_translatio
     return et_translation_batches(out, samples, data, &options, true, error);
 }
 
-/* Each decorator adopts the inner source. The trace is inside the prefetch, on that thread's own
- * track, so that it shows when batches are made, not when they are taken. */
 static int open_batches(const et_translation_task *task, const et_translation_input *input,
                         const et_translation_data *data, const et_input_context *part,
                         et_source **out, et_error *error)
 {
-    et_track *track = et_device_track(task->context.device);
     const int64_t ahead = data->prefetch_buffer_size;
     const int depth = ahead < 0 ? task->context.prefetch : (int)ahead;
-    int status = training_batches(task, input, data, part, out, error);
-    if (status || !depth)
-        return status;
-    if (task->context.device->tracing->trace)
-        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
-    if (!status)
-        status = et_prefetch_open(out, *out, depth, error);
-    if (status) {
-        et_source_close(*out);
-        *out = NULL;
-    }
-    return status;
+    const int status = training_batches(task, input, data, part, out, error);
+    return status ? status : et_task_read_ahead(out, &task->context, depth, error);
 }
 
 /* Reads the raw target lines as references, one for each pair: validation keeps all pairs, in the

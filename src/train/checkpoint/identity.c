@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -66,6 +67,15 @@ bool et_identity_same(const et_value *a, const et_value *b)
         if (!et_identity_same(x, y))
             return false;
     return true;
+}
+
+uint64_t et_identity_data(const et_identity *identity)
+{
+    const et_value *digits = identity ? et_value_get(identity->values, ET_IDENTITY_DATA) : NULL;
+    uint64_t data = 0;
+    return digits && digits->kind == ET_VALUE_STRING && et_checksum_parse(&data, digits->string)
+               ? data
+               : 0;
 }
 
 /* Finds the first value that differs between a and b, which are at path. */

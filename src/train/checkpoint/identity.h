@@ -38,6 +38,9 @@ int et_identity_parse(const et_value **out, const char *text, const char *path, 
 /* Whether two scalars or lists are the same: numbers by value, however a reader took them. */
 bool et_identity_same(const et_value *a, const et_value *b);
 
+/* The checksum of the training data; 0: not known. identity NULL: none. */
+uint64_t et_identity_data(const et_identity *identity);
+
 /* Checks that two checkpoints belong to one model, by the values that both have. ET_ECONFIG names
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);

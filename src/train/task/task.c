@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/inline.h"
 #include "base/text/strbuf.h"
+#include "data/batches/source.h"
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/graph/graph.h"
@@ -50,6 +51,25 @@ void et_task_tell(const et_task_context *context, const char *format, ...)
     if (other)
         rename_directory(context, renamed, sizeof renamed, text);
     context->tell(context->listener, other ? renamed : text);
+}
+
+/* Each decorator adopts the inner source. The trace is inside the prefetch, on that thread's own
+ * track, so that it shows when batches are made, not when they are taken. */
+int et_task_read_ahead(et_source **source, const et_task_context *context, int depth,
+                       et_error *error)
+{
+    et_track *track = et_device_track(context->device);
+    int status =
+        depth && context->device->tracing->trace
+            ? et_traced_source_open(source, *source, et_track_beside(track, "prefetch"), error)
+            : ET_OK;
+    if (!status && depth)
+        status = et_prefetch_open(source, *source, depth, error);
+    if (status) {
+        et_source_close(*source);
+        *source = NULL;
+    }
+    return status;
 }
 
 void et_nodes_put(et_nodes *nodes, const char *name, et_node *node)

@@ -2,6 +2,7 @@
 #ifndef ETUDE_TRAIN_TASK_TASK_PRIVATE_H
 #define ETUDE_TRAIN_TASK_TASK_PRIVATE_H
 
+#include <etude/experiment.h>
 #include <etude/task.h>
 
 #include "train/step/step.h"
@@ -25,6 +26,11 @@ bool et_task_defines_metrics(et_task *task, et_scope *scope);
 
 /* Warns of the results that the task's method verdict names. */
 void et_task_tell_verdict(et_task *task, bool best);
+
+/* Reads `depth` batches of training ahead (0: none), on a thread with its own track of a trace. On
+ * failure *source is closed, and NULL. */
+int et_task_read_ahead(et_source **source, const et_task_context *context, int depth,
+                       et_error *error);
 
 /* Calls the task's method, or its default. */
 void et_task_build(et_task *task, et_scope *scope, bool training);

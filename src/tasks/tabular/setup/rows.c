@@ -638,24 +638,21 @@ static bool splits(const et_tabular_task *task)
 /* Checks by checksum that the rows are those of the newest checkpoint. */
 static int check_same_rows(const et_tabular_task *task, et_error *error)
 {
-    const et_identity *identity = task->context.identity;
-    const char *digits;
-    uint64_t was, is = task->training->fingerprint;
-    if (!is_trained(task) || !identity || !identity->values ||
-        et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) ||
-        !et_checksum_parse(&was, digits) || was == is)
+    const uint64_t was = et_identity_data(task->context.identity);
+    const uint64_t is = task->training->fingerprint;
+    if (!is_trained(task) || !was || was == is)
         return ET_OK;
     const char *run = task->context.model_dir, *file = task->paths.items[0];
     if (task->options.ensemble.count)
         return et_fail(error, ET_EDATA,
                        "%s was trained on other rows than %s (checksum %s, was %s); train another "
                        "run on these",
-                       run, file, et_checksum_print(is).digits, digits);
+                       run, file, et_checksum_print(is).digits, et_checksum_print(was).digits);
     return et_fail(
         error, ET_EDATA,
         "%s was trained on other rows than %s, or with other held-out rows (checksum %s, was %s). "
         "Train another run from its weights, for example: etude train %s --init %s --data %s",
-        run, file, et_checksum_print(is).digits, digits,
+        run, file, et_checksum_print(is).digits, et_checksum_print(was).digits,
         et_shell_quote(et_path_print("%s-2", run).text).text, et_shell_quote(run).text,
         et_shell_quote(file).text);
 }

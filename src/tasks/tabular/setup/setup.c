@@ -552,19 +552,6 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
     return status;
 }
 
-static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
-{
-    et_track *track = et_device_track(task->context.device);
-    int status;
-    if ((task->context.device->tracing->trace &&
-         (status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error))) ||
-        (status = et_prefetch_open(out, *out, task->context.prefetch, error))) {
-        et_source_close(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
 static int batches(et_tabular_task *task, bool training, int number, et_source **out,
                    et_error *error)
 {
@@ -580,7 +567,9 @@ static int batches(et_tabular_task *task, bool training, int number, et_source *
         count = task->validation[i]->count > count ? task->validation[i]->count : count;
     int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
                               count, NULL, out, error);
-    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+    return status || !training
+               ? status
+               : et_task_read_ahead(out, &task->context, task->context.prefetch, error);
 }
 
 /* ---- data by a program's settings ---- */
@@ -649,7 +638,9 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
             *out = NULL;
         }
     }
-    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+    return status || !training
+               ? status
+               : et_task_read_ahead(out, &task->context, task->context.prefetch, error);
 }
 
 /* ---- methods ---- */
