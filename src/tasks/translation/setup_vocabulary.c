@@ -161,11 +161,8 @@ static int read_folder(const opening *o, char **bytes, size_t *length, et_error 
     if (status)
         return status;
     const char *model = et_import_vocabulary(from, o->role->of[ET_SIDE_TARGET], length);
-    *bytes = et_alloc(*length + 1, 1);
-    if (!*bytes)
-        return et_alloc_failed(error, *length, "a vocabulary");
-    memcpy(*bytes, model, *length);
-    return ET_OK;
+    *bytes = et_strndup(model, *length);
+    return *bytes ? ET_OK : et_alloc_failed(error, *length, "a vocabulary");
 }
 
 /* A model's file, an export that has one for this role, or a folder of another program. */
@@ -201,11 +198,8 @@ static int read_lexicon(const opening *o, const char *origin, char **bytes, size
     if (et_import_is_folder(origin)) {
         int status = et_translation_foreign(o->task, origin, &from, error);
         const char *lexicon = status ? NULL : et_import_lexicon(from, length);
-        if (lexicon && !(*bytes = et_alloc(*length, 1)))
-            return et_alloc_failed(error, *length, "a lexicon");
-        if (lexicon)
-            memcpy(*bytes, lexicon, *length);
-        return status;
+        *bytes = lexicon ? et_strndup(lexicon, *length) : NULL;
+        return lexicon && !*bytes ? et_alloc_failed(error, *length, "a lexicon") : status;
     }
     int status = et_artifact_open(&artifact, origin, error);
     if (!status && et_artifact_has(&artifact, ET_TRANSLATION_LEXICON))

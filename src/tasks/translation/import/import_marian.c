@@ -339,7 +339,7 @@ static int read_npz(et_import *from, const char *name, et_error *error)
         et_npz_close(npz);
         return status;
     }
-    return et_weights_file_take_npz(&from->weights, npz, et_import_path(from, name), error);
+    return et_weights_file_open(&from->weights, npz, NULL, et_import_path(from, name), error);
 }
 
 static int read_binary(et_import *from, const char *name, et_error *error)
@@ -355,7 +355,7 @@ static int read_binary(et_import *from, const char *name, et_error *error)
         et_marian_model_close(binary);
         return status;
     }
-    return et_weights_file_take_marian(&from->weights, binary, et_import_path(from, name), error);
+    return et_weights_file_open(&from->weights, NULL, binary, et_import_path(from, name), error);
 }
 
 /* ---- tokens ---- */

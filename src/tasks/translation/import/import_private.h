@@ -27,14 +27,11 @@
  * thread at a time. */
 typedef struct et_weights_file et_weights_file;
 
-/* Arrays of numpy become the file's, also after a failure. Arrays of bytes ("special:...") are no
- * tensors. */
-int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error);
-
-/* The same of a binary model of Marian. Multipliers of rows (ET_MARIAN_MULTIPLIER) need not be
- * read. */
-int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
-                                et_error *error);
+/* One of npz, Marian's arrays of numpy, and marian, its binary model; neither: path is opened. Both
+ * become the file's, also after a failure. Arrays of bytes ("special:...") are no tensors, and
+ * multipliers of rows (ET_MARIAN_MULTIPLIER) need not be read. */
+int et_weights_file_open(et_weights_file **out, et_npz *npz, et_marian_model *marian,
+                         const char *path, et_error *error);
 void et_weights_file_close(et_weights_file *file); /* NULL allowed */
 
 /* ---- the folder ---- */

@@ -30,7 +30,7 @@ struct et_weights_file {
     et_npz *npz;
     et_marian_model *marian;
     bool *seen;   /* [count] */
-    size_t limit; /* elements of a tensor */
+    size_t limit; /* elements of a tensor that is read: a file may claim any size */
     float *room;
     void *bytes; /* of a tensor as it is stored */
     size_t room_elements, bytes_elements;
@@ -44,6 +44,9 @@ typedef struct tensor {
     const char *type_name; /* for messages */
     size_t number;
 } tensor;
+
+static const char *const position_names[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                              ET_UNUSED_DECODER_POSITIONS };
 
 /* ---- files ---- */
 
@@ -117,9 +120,8 @@ static int open_file(et_weights_file *file, et_error *error)
     return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
 }
 
-/* One of npz and marian, or neither; both become the file's. */
-static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian, const char *path,
-                     et_error *error)
+int et_weights_file_open(et_weights_file **out, et_npz *npz, et_marian_model *marian,
+                         const char *path, et_error *error)
 {
     *out = NULL;
     et_weights_file *file = et_alloc_zero(1, sizeof *file);
@@ -138,19 +140,6 @@ static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian
     else
         *out = file;
     return status;
-}
-
-int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
-{
-    et_assert(out && npz);
-    return make_file(out, npz, NULL, path, error);
-}
-
-int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
-                                et_error *error)
-{
-    et_assert(out && model);
-    return make_file(out, NULL, model, path, error);
 }
 
 void et_weights_file_close(et_weights_file *file)
@@ -215,12 +204,6 @@ static const char *weights_file_precision(const et_weights_file *file, const cha
         type = t.type;
     }
     return type == ET_PICKLE_FLOAT16 ? "float16" : type == ET_PICKLE_BFLOAT16 ? "bfloat16" : NULL;
-}
-
-/* Tensors of more elements are refused by all reads: a file may claim any size. */
-static void weights_file_limit(et_weights_file *file, size_t elements)
-{
-    file->limit = elements;
 }
 
 /* "PATH: NAME WHAT" */
@@ -463,12 +446,10 @@ static int find_unused(et_import *from, unused *list, et_error *error)
 {
     if (import_passes_shared(&from->facts, from->weights))
         add(list, ET_UNUSED_TABLE);
-    add(list, ET_UNUSED_ENCODER_POSITIONS);
-    add(list, ET_UNUSED_DECODER_POSITIONS);
+    for (int i = 0; i < 2; i++)
+        add(list, position_names[i]);
     /* Tables of positions of half models may be in float32. */
-    static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
-                                          ET_UNUSED_DECODER_POSITIONS };
-    const char *precision = weights_file_precision(from->weights, tables, 2);
+    const char *precision = weights_file_precision(from->weights, position_names, 2);
     note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
     int status = note_copies(from, list, error);
     return status ? status : note_lengths(from, list, error);
@@ -484,7 +465,7 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
     *bytes = NULL;
     *length = 0;
     /* Sizes were checked. Tables of positions may be larger than the model's parameters. */
-    weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
+    from->weights->limit = SIZE_MAX / sizeof(double);
     if (!from->marian)
         status = find_unused(from, &list, error);
     else
@@ -663,9 +644,6 @@ static int read_bias(const et_import_reading *r, bool marian, et_error *error)
 
 /* ---- positions ---- */
 
-static const char *const position_names[] = { ET_UNUSED_ENCODER_POSITIONS,
-                                              ET_UNUSED_DECODER_POSITIONS };
-
 /* bfloat16 keeps 8 bits, so a sine differs by at most 2^-8. */
 static bool same_positions(const float *values, const float *made, int64_t count)
 {
@@ -745,7 +723,7 @@ int et_import_open_weights(et_import *from, et_error *error)
                        other ? ", which is not supported" : "");
     int status;
     if ((status = et_import_check_file(from, name, error)) ||
-        (status = make_file(&from->weights, NULL, NULL, path, error)) ||
+        (status = et_weights_file_open(&from->weights, NULL, NULL, path, error)) ||
         (status = read_positions(from, error)))
         return status;
     return find_shared(from, error);
@@ -760,7 +738,7 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
     };
     const et_tensor_map map = { model, params,
                                 from->marian ? ET_NAMES_MARIAN : ET_NAMES_TRANSFORMERS };
-    weights_file_limit(from->weights, (size_t)et_params_elements(params));
+    from->weights->limit = (size_t)et_params_elements(params);
     et_params_begin_change(params);
     int status = from->marian ? read_marian_tables(&r, error) : read_tables(&r, error);
     if (!status && !(status = read_bias(&r, from->marian, error)))
