@@ -101,41 +101,22 @@ static bool stops(void *task, int64_t done)
     return et_flag_is_set(((const et_translation_task *)task)->context.stop);
 }
 
-static int run(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
-               bool shared, et_arena *arena, et_error *error)
-{
-    et_decoder *decoder = sentences->rows ? task->validation.embedded : task->validation.decoder;
-    return shared ? et_decoder_run_on_ranks(decoder, task->context.comm, sentences, count, arena,
-                                            stops, task, error)
-                  : et_decoder_run(decoder, sentences, count, arena, stops, task, error);
-}
-
-/* A source without a word has no result, as in et_translator_translate. */
+/* A source without a word has no result, as in et_translator_translate, and a step's is there. */
 static bool is_searched(const et_decoder_sentence *sentence)
 {
-    return sentence->length > (sentence->rows ? 0 : 1);
+    return !sentence->count && sentence->length > (sentence->rows ? 0 : 1);
 }
 
-/* The sentences that are searched are moved together for the decoder, and then put back from the
- * end. All have rows or none has. */
+/* All sentences have rows or none has. comm NULL: this process alone. */
 static int translation_search(et_translation_task *task, et_decoder_sentence *sentences,
-                              int64_t count, bool shared, et_arena *arena, et_error *error)
+                              int64_t count, et_comm *comm, et_arena *arena, et_error *error)
 {
-    et_decoder_sentence *some = et_arena_array(arena, (size_t)count + 1, sizeof *some);
-    int64_t words = 0;
-    int status = some ? ET_OK : et_alloc_failed(error, (size_t)count * sizeof *some, "sentences");
-    for (int64_t i = 0; !status && i < count; i++)
-        if (is_searched(&sentences[i]))
-            some[words++] = sentences[i];
-    const bool embedded = words && some->rows;
-    if (!status && !(embedded ? task->validation.embedded : task->validation.decoder))
-        status = make_decoder(task, embedded, error);
-    if (!status && words)
-        status = run(task, some, words, shared, arena, error);
-    for (int64_t i = count; !status && i-- > 0;)
-        if (is_searched(&sentences[i]))
-            sentences[i] = some[--words];
-    return status;
+    const bool embedded = count && sentences->rows;
+    et_decoder **decoder = embedded ? &task->validation.embedded : &task->validation.decoder;
+    int status = *decoder ? ET_OK : make_decoder(task, embedded, error);
+    return status ? status
+                  : et_decoder_run_wanted(*decoder, comm, sentences, count, is_searched, arena,
+                                          stops, task, error);
 }
 
 /* The whole source of a pair, as a translator would cut it. In arena. */
@@ -305,7 +286,7 @@ static int log_search(et_translation_task *task, const et_batch *batch, bool ste
             status = whole_source(task, batch->sample[i], &sentences[i], &arena, error);
     }
     if (!status)
-        status = translation_search(task, sentences, s.count, false, &arena, error);
+        status = translation_search(task, sentences, s.count, NULL, &arena, error);
     et_value *inputs = status || !step ? NULL : et_value_set_list(logs, STEP_INPUTS);
     for (int64_t i = 0; !status && step && i < s.count; i++)
         log_ids(inputs, sentences[i].source, sentences[i].length);
@@ -538,16 +519,18 @@ static int search(et_translation_task *task, all_translated *all, et_arena *aren
 {
     et_decoder_sentence *sentences =
         et_arena_array(arena, (size_t)all->count + 1, sizeof *sentences);
-    int64_t count = 0;
+    int64_t left = 0;
     if (!sentences)
         return et_alloc_failed(error, (size_t)all->count * sizeof *sentences, "validation");
-    for (int64_t i = 0; i < all->count; i++)
-        if (!all->pairs[i].outputs)
-            sentences[count++] = all->pairs[i].sentence;
-    int status = count ? translation_search(task, sentences, count, true, arena, error) : ET_OK;
-    for (int64_t i = all->count; !status && i-- > 0;)
-        if (!all->pairs[i].outputs)
-            all->pairs[i].sentence = sentences[--count];
+    for (int64_t i = 0; i < all->count; i++) {
+        sentences[i] = all->pairs[i].sentence;
+        left += !all->pairs[i].outputs;
+    }
+    int status =
+        left ? translation_search(task, sentences, all->count, task->context.comm, arena, error)
+             : ET_OK;
+    for (int64_t i = 0; !status && i < all->count; i++)
+        all->pairs[i].sentence = sentences[i];
     return status;
 }
 

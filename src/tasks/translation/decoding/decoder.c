@@ -548,3 +548,23 @@ int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sente
     et_strbuf_release(&mine);
     return status;
 }
+
+/* They are moved together, and put back from the end, each to its position. */
+int et_decoder_run_wanted(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                          int64_t count, et_decoder_wants_fn *wants, et_arena *arena,
+                          et_decoder_progress_fn *progress, void *payload, et_error *error)
+{
+    et_decoder_sentence *some = et_arena_array(arena, (size_t)count + 1, sizeof *some);
+    int64_t wanted = 0;
+    if (!some)
+        return et_alloc_failed(error, (size_t)count * sizeof *some, "sentences");
+    for (int64_t i = 0; i < count; i++)
+        if (wants(&sentences[i]))
+            some[wanted++] = sentences[i];
+    int status =
+        et_decoder_run_on_ranks(decoder, comm, some, wanted, arena, progress, payload, error);
+    for (int64_t i = count; !status && i-- > 0;)
+        if (wants(&sentences[i]))
+            sentences[i] = some[--wanted];
+    return status;
+}

@@ -125,4 +125,10 @@ int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sente
                             int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                             void *payload, et_error *error);
 
+/* The same for the sentences that are wanted. Others, as those without a word, stay as they are. */
+typedef bool et_decoder_wants_fn(const et_decoder_sentence *sentence);
+int et_decoder_run_wanted(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                          int64_t count, et_decoder_wants_fn *wants, et_arena *arena,
+                          et_decoder_progress_fn *progress, void *payload, et_error *error);
+
 #endif

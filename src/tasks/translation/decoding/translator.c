@@ -104,6 +104,17 @@ static int encode_tagged(const et_sides *sides, const char *tag, const char *lin
     return status;
 }
 
+/* As in training, where each side ends in EOS. NULL: no memory. */
+static const int32_t *ended_ids(const et_tokens *tokens, int32_t eos, et_arena *arena)
+{
+    int32_t *ids = et_arena_array(arena, tokens->count + 1, sizeof *ids);
+    if (ids && tokens->count)
+        memcpy(ids, tokens->ids, tokens->count * sizeof *ids);
+    if (ids)
+        ids[tokens->count] = eos;
+    return ids;
+}
+
 /* A line's tokens and EOS as one model reads them, in arena. number: of the line, for messages. */
 static int encode(const et_sides *sides, const char *tag, const char *line, size_t number,
                   et_decoder_source *source, et_tokens *tokens, et_arena *arena, et_error *error)
@@ -119,13 +130,9 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     if (count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %zu has %zu tokens, more than %d: split the line",
                        number, count, ET_TRANSLATION_SOURCE_MAX - 1);
-    int32_t *ids = et_arena_array(arena, count + 1, sizeof *ids);
+    const int32_t *ids = ended_ids(tokens, et_vocabulary_eos(sides->source), arena);
     if (!ids)
         return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
-    if (count)
-        memcpy(ids, tokens->ids, count * sizeof *ids);
-    /* As in training: sources end in EOS. */
-    ids[count] = et_vocabulary_eos(sides->source);
     *source = (et_decoder_source){ .ids = ids, .length = (int64_t)count + 1 };
     return ET_OK;
 }
@@ -220,32 +227,22 @@ static bool tell_progress(void *payload, int64_t done)
     return t->progress(t->payload, t->done_lines + (size_t)done, t->lines);
 }
 
-static bool is_for(const et_decoder_sentence *sentence, bool terms)
+static bool has_terms(const et_decoder_sentence *sentence)
 {
-    return sentence->rows || (sentence->length > 1 && (sentence->phrases != NULL) == terms);
+    return sentence->length > 1 && sentence->phrases;
 }
 
-/* Sentences without a word are not decoded. Sentences with words, either with or without terms, are
- * moved together for their decoder, and put back from the end, each to its position. */
-static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentence *sentences,
-                       size_t count, bool terms, et_arena *arena, et_error *error)
+/* Rows, or words without terms. */
+static bool is_plain(const et_decoder_sentence *sentence)
 {
-    et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
-    if (!some)
-        return et_alloc_failed(error, count * sizeof *some, "sentences");
-    int64_t words = 0;
-    for (size_t i = 0; i < count; i++)
-        if (is_for(&sentences[i], terms))
-            some[words++] = sentences[i];
-    const size_t decoded = (size_t)words;
-    int status = et_decoder_run_on_ranks(decoder, t->options.comm, some, words, arena,
-                                         t->progress ? tell_progress : NULL, t, error);
-    /* From the end: words counts down to the position of each. */
-    for (size_t i = count; i-- > 0 && !status;)
-        if (is_for(&sentences[i], terms))
-            sentences[i] = some[--words];
-    t->done_lines += decoded;
-    return status;
+    return sentence->rows || (sentence->length > 1 && !sentence->phrases);
+}
+
+static int decode_wanted(et_translator *t, et_decoder *decoder, et_decoder_sentence *sentences,
+                         size_t count, et_decoder_wants_fn *wants, et_arena *arena, et_error *error)
+{
+    return et_decoder_run_wanted(decoder, t->options.comm, sentences, (int64_t)count, wants, arena,
+                                 t->progress ? tell_progress : NULL, t, error);
 }
 
 /* Fewest hypotheses of a line with terms: a smaller beam has no room for likely words in addition
@@ -256,17 +253,17 @@ static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentenc
 static int translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                              et_arena *arena, et_error *error)
 {
-    bool plain = false, terms = false;
+    size_t plain = 0, terms = 0;
     et_assert(sentences || count == 0);
-    t->done_lines = 0;
     for (size_t i = 0; i < count; i++) {
-        plain |= is_for(&sentences[i], false);
-        terms |= is_for(&sentences[i], true);
-        t->done_lines += sentences[i].length <= 1;
+        plain += is_plain(&sentences[i]);
+        terms += has_terms(&sentences[i]);
     }
     int status = ET_OK;
+    t->done_lines = count - plain - terms;
     if (plain || !terms)
-        status = decode_some(t, t->decoder, sentences, count, false, arena, error);
+        status = decode_wanted(t, t->decoder, sentences, count, is_plain, arena, error);
+    t->done_lines += plain;
     if (!status && terms && !t->terms_decoder) {
         et_decoder_options options = et_translator_decoder_options(t);
         const int most = et_vocabulary_size(t->sides.target) / 2;
@@ -276,7 +273,7 @@ static int translator_decode(et_translator *t, et_decoder_sentence *sentences, s
         status = et_translator_make_decoder(&t->terms_decoder, t, &options, error);
     }
     if (!status && terms)
-        status = decode_some(t, t->terms_decoder, sentences, count, true, arena, error);
+        status = decode_wanted(t, t->terms_decoder, sentences, count, has_terms, arena, error);
     return status || !terms ? status : et_translator_check_terms(t, sentences, count, error);
 }
 
@@ -309,7 +306,7 @@ static int translator_decode_embedded(et_translator *t, et_decoder_sentence *sen
     for (size_t i = 0; i < count; i++)
         t->done_lines += !sentences[i].rows;
     return status ? status
-                  : decode_some(t, t->embedded_decoder, sentences, count, false, arena, error);
+                  : decode_wanted(t, t->embedded_decoder, sentences, count, is_plain, arena, error);
 }
 
 /* results: each is a separate text, owned by the caller. */
@@ -552,15 +549,11 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
                          tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");
-    int32_t *ids = et_arena_array(arena, tokens->count + 1, sizeof *ids);
-    if (!ids)
-        return et_alloc_failed(error, (tokens->count + 1) * sizeof *ids, "a target");
-    if (tokens->count)
-        memcpy(ids, tokens->ids, tokens->count * sizeof *ids);
-    ids[tokens->count] = et_vocabulary_eos(t->sides.target);
-    sentence->forced = ids;
+    sentence->forced = ended_ids(tokens, et_vocabulary_eos(t->sides.target), arena);
     sentence->forced_length = (int)tokens->count + 1;
-    return ET_OK;
+    return sentence->forced
+               ? ET_OK
+               : et_alloc_failed(error, (tokens->count + 1) * sizeof *tokens->ids, "a target");
 }
 
 /* *longest: of all targets. */
