@@ -172,11 +172,13 @@ static void finish(et_beam *beam, const candidate *item)
 
 /* Item becomes hypothesis i of the other side; the current side must not change until all have been
  * copied. */
-static void live_on(et_beam *beam, const candidate *item, int i)
+static void live_on(et_beam *beam, const candidate *item, int i, int *parent, int32_t *next)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
     memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
     ids[beam->length] = item->token;
+    parent[i] = item->parent;
+    next[i] = item->token;
 }
 
 /* Whether no living hypothesis can still beat the worst finished one. log p falls with each token,
@@ -228,17 +230,13 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
             ended++;
         }
         if (!is_end(beam, list[c].token) && lives < size) {
-            live_on(beam, &list[c], lives);
-            alive[lives] = list[c].log_p;
-            parent[lives] = list[c].parent;
-            next[lives++] = list[c].token;
+            live_on(beam, &list[c], lives, parent, next);
+            alive[lives++] = list[c].log_p;
         }
     }
     for (; lives < size; lives++) { /* fewer hypotheses live on than the beam is wide */
-        live_on(beam, &list[0], lives);
+        live_on(beam, &list[0], lives, parent, next);
         alive[lives] = NEVER;
-        parent[lives] = list[0].parent;
-        next[lives] = list[0].token;
     }
     memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
     beam->side = !beam->side;
@@ -264,11 +262,9 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int
             finish(beam, &item);
             continue;
         }
-        live_on(beam, &item, lives);
+        live_on(beam, &item, lives, parent, next);
         beam->alive[lives] = item.log_p;
-        beam->sample[lives] = first ? i : beam->sample[i];
-        parent[lives] = item.parent;
-        next[lives++] = item.token;
+        beam->sample[lives++] = first ? i : beam->sample[i];
     }
     beam->side = !beam->side;
     beam->living = lives;
@@ -394,11 +390,7 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
         chosen[i].bank = 0;
     qsort(chosen, (size_t)count, sizeof *chosen, by_bank);
     for (int i = 0; i < count; i++) {
-        live_on(beam, &chosen[i].candidate, i);
-        parent[i] = chosen[i].candidate.parent;
-        next[i] = chosen[i].candidate.token;
-    }
-    for (int i = 0; i < count; i++) {
+        live_on(beam, &chosen[i].candidate, i, parent, next);
         beam->alive[i] = chosen[i].candidate.log_p;
         beam->met[i] = chosen[i].met;
     }
