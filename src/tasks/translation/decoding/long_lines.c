@@ -19,14 +19,18 @@
  * of these bytes may be a token. A shorter text cannot have too many tokens. */
 #define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
+typedef struct piece {
+    const char *text;
+    size_t line;
+    bool blank;
+} piece;
+
 typedef struct cutter {
     const et_translator *t;
     et_tokens tokens;
     et_strbuf text;
-    const char **pieces; /* [count], owned until the end */
-    size_t *line;        /* the same */
-    bool *blank;         /* the same */
-    size_t count, room[3];
+    piece *pieces; /* [count], owned */
+    size_t count, room;
     et_arena *arena;
     const char *tag; /* of the line, [tag_length], for all of its pieces */
     size_t tag_length;
@@ -73,15 +77,10 @@ static int count_tokens(cutter *c, const char *text, size_t length, bool first, 
     return status;
 }
 
-static int add(cutter *c, const char *piece, size_t line, bool blank, et_error *error)
+static int add(cutter *c, const char *text, size_t line, bool blank, et_error *error)
 {
-    if (!piece || !ET_VECTOR_GROW(c->pieces, c->room[0], c->count + 1) ||
-        !ET_VECTOR_GROW(c->line, c->room[1], c->count + 1) ||
-        !ET_VECTOR_GROW(c->blank, c->room[2], c->count + 1))
+    if (!text || !ET_VECTOR_APPEND(c->pieces, c->count, c->room, (piece){ text, line, blank }))
         return et_alloc_failed(error, c->count * sizeof *c->pieces, "lines");
-    c->pieces[c->count] = piece;
-    c->line[c->count] = line;
-    c->blank[c->count++] = blank;
     return ET_OK;
 }
 
@@ -168,10 +167,10 @@ static int cut_line(cutter *c, const char *line, size_t number, et_error *error)
             break;
         et_assert(length && length <= left);
         write_piece(c, line, length, first);
-        const char *piece = c->text.failed || (first && length == left)
-                                ? line
-                                : et_arena_strdup(c->arena, et_strbuf_text(&c->text));
-        status = add(c, piece, number, blank, error);
+        const char *text = c->text.failed || (first && length == left)
+                               ? line
+                               : et_arena_strdup(c->arena, et_strbuf_text(&c->text));
+        status = add(c, text, number, blank, error);
         line += length;
         left -= length;
         blank = false;
@@ -189,9 +188,11 @@ static int finish(const cutter *c, et_long_lines *out, et_error *error)
     bool *blank = et_arena_array(c->arena, c->count, sizeof *blank);
     if (!pieces || !line || !blank)
         return et_alloc_failed(error, c->count * sizeof *pieces, "lines");
-    memcpy(pieces, c->pieces, c->count * sizeof *pieces);
-    memcpy(line, c->line, c->count * sizeof *line);
-    memcpy(blank, c->blank, c->count * sizeof *blank);
+    for (size_t i = 0; i < c->count; i++) {
+        pieces[i] = c->pieces[i].text;
+        line[i] = c->pieces[i].line;
+        blank[i] = c->pieces[i].blank;
+    }
     *out = (et_long_lines){ pieces, c->count, line, blank };
     return ET_OK;
 }
@@ -223,8 +224,6 @@ int et_long_lines_cut(et_long_lines *out, const et_translator *t, const char *co
     if (!status && c.count > count)
         status = finish(&c, out, error);
     et_free(c.pieces);
-    et_free(c.line);
-    et_free(c.blank);
     et_strbuf_release(&c.text);
     et_tokens_release(&c.tokens);
     return status;
