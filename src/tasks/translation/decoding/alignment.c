@@ -8,19 +8,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
-#include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
 #include "engine/nn/transformer.h"
 #include "train/ranks/collected.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
 
-/* ORDER of the inputs of the two sides. */
 enum { SOURCE, TARGET, SIDES };
-static const char *const input_names[SIDES][3] = {
-    { ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_OFFSETS },
-    { ET_PAIR_NAME_TARGET_IDS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_OFFSETS },
-};
 
 struct et_aligner {
     et_params *params;
@@ -73,6 +67,18 @@ void et_aligner_free(et_aligner *a)
 
 /* ---- the pass ---- */
 
+void et_aligner_bind(et_plan *plan, int side, int32_t *ids, int32_t *positions, int32_t *offsets)
+{
+    static const char *const names[SIDES][3] = {
+        { ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_OFFSETS },
+        { ET_PAIR_NAME_TARGET_IDS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_OFFSETS },
+    };
+    et_assert(side == SOURCE || side == TARGET);
+    et_plan_bind(plan, names[side][0], ids);
+    et_plan_bind(plan, names[side][1], positions);
+    et_plan_bind(plan, names[side][2], offsets);
+}
+
 static int make_plan(et_aligner *a, et_error *error)
 {
     et_node *outputs[2] = { NULL, NULL };
@@ -87,11 +93,8 @@ static int make_plan(et_aligner *a, et_error *error)
     status = et_graph_finish(a->graph, error);
     if (!status)
         status = et_plan_new(&a->plan, a->graph, a->device, outputs, 2, &options, error);
-    for (int side = 0; side < SIDES && !status; side++) {
-        et_plan_bind(a->plan, input_names[side][0], a->ids[side]);
-        et_plan_bind(a->plan, input_names[side][1], a->positions[side]);
-        et_plan_bind(a->plan, input_names[side][2], a->offsets[side]);
-    }
+    for (int side = 0; side < SIDES && !status; side++)
+        et_aligner_bind(a->plan, side, a->ids[side], a->positions[side], a->offsets[side]);
     return status;
 }
 

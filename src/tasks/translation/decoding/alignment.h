@@ -24,7 +24,7 @@
 
 #include "base/arena.h"
 #include "data/text/vocabulary/vocabulary.h"
-#include "engine/exec/device.h"
+#include "engine/exec/plan.h"
 #include "engine/nn/transformer.h"
 
 typedef struct et_aligner et_aligner;
@@ -46,6 +46,9 @@ typedef struct et_aligned {
 int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
                    const int32_t *target, int count, et_arena *arena, et_aligned *out,
                    et_error *error);
+
+/* Binds the inputs of a side of pairs: 0 the source, 1 the target. */
+void et_aligner_bind(et_plan *plan, int side, int32_t *ids, int32_t *positions, int32_t *offsets);
 
 /* Adds w[t, s] of one target token to weight[s], for all s below length. query: [width]; keys:
  * [length, 2 width], the first half of a row is the key; scratch: [length]. */

@@ -50,11 +50,6 @@ enum { TOKENS = 1024, PAIRS = 64, SIDES = 2 };
 
 #define DEVIATIONS 1.1
 
-static const char *const input_names[SIDES][3] = {
-    { ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_OFFSETS },
-    { ET_PAIR_NAME_TARGET_IDS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_OFFSETS },
-};
-
 /* A product of rows with weights; row values are output `rows` of the plan. */
 typedef struct product {
     int param, rows, side;
@@ -155,9 +150,8 @@ static int open_plan(calibration *c, et_error *error)
         status = et_plan_new(&c->plan, c->graph, c->t->device, c->outputs, c->output_count,
                              &options, error);
     for (int side = 0; side < SIDES && !status; side++) {
-        et_plan_bind(c->plan, input_names[side][0], c->sides[side].ids);
-        et_plan_bind(c->plan, input_names[side][1], c->sides[side].positions);
-        et_plan_bind(c->plan, input_names[side][2], c->sides[side].offsets);
+        batch *b = &c->sides[side];
+        et_aligner_bind(c->plan, side, b->ids, b->positions, b->offsets);
     }
     return status;
 }
