@@ -34,12 +34,6 @@ static const char *const texts[] = {
 };
 enum { TARGET_VOCABULARY, CONFIG, GENERATION, SOURCE, TARGET, VOCABULARY, TOKENIZER, TEXTS };
 
-/* Whether both sides' tokens have rows of one table. */
-static bool shares_table(const et_transformer *model)
-{
-    return !strcmp(model->source.scope, model->target.scope);
-}
-
 /* For every file: symbols of the target. */
 static void set_symbols(et_value *dict, const et_foreign_model *m, const et_translator *t)
 {
@@ -88,8 +82,8 @@ static et_foreign_model model_of(const et_transformers_folder *of, et_arena *are
         .eos = et_vocabulary_eos(v),
         .pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v),
         .start = et_vocabulary_start(v),
-        .shared = of->shares || shares_table(&model),
-        .tied = !strcmp(model.output.scope, model.target.scope),
+        .shared = of->shares || et_export_shares(&model),
+        .tied = et_export_ties(&model),
         .positions = of->positions ? of->positions : ET_TRANSFORMERS_POSITIONS,
     };
 }
@@ -113,7 +107,7 @@ static int write_values(const et_transformers_folder *of, int which, const char 
         const et_vocabulary *v = t->sides.target;
         const et_transformer model = et_translator_transformer(t);
         et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
-        et_value_set_bool(dict, "separate_vocabs", !shares_table(&model));
+        et_value_set_bool(dict, "separate_vocabs", !et_export_shares(&model));
         et_value_set_string(dict, "eos_token", et_vocabulary_token(v, (int32_t)m.eos));
         et_value_set_string(dict, "pad_token", et_vocabulary_token(v, (int32_t)m.pad));
         et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
@@ -163,7 +157,7 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
     const char *names[TEXTS + 4];
     const et_translator *t = folder->translator;
     const et_transformer model = et_translator_transformer(t);
-    folder_files o = { folder, shares_table(&model) ? CONFIG : TARGET_VOCABULARY };
+    folder_files o = { folder, et_export_shares(&model) ? CONFIG : TARGET_VOCABULARY };
     int count = 0;
     et_assert(folder->count <= 4);
     for (int i = o.first; i < TEXTS; i++)
@@ -204,21 +198,14 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
 static int add_tables(et_exported_tensors *list, const et_transformer *model, et_error *error)
 {
     const et_transformer_tokens *source = &model->source, *target = &model->target;
-    const bool shares = shares_table(model);
-    const bool tied = !strcmp(model->output.scope, target->scope);
-    int status = ET_OK;
-    if (shares)
-        status = et_exported_tensors_add_table(list, SHARED, target->scope, target->count, error);
-    if (!status && !(shares && tied))
-        status =
-            et_exported_tensors_add_table(list, OF_ENCODER, source->scope, source->count, error);
-    if (!status && !(shares && tied))
-        status =
-            et_exported_tensors_add_table(list, OF_DECODER, target->scope, target->count, error);
-    if (!status && !tied)
-        status = et_exported_tensors_add_table(list, OF_OUTPUT, model->output.scope,
-                                               model->output.count, error);
-    return status;
+    const bool shares = et_export_shares(model), tied = et_export_ties(model);
+    const et_exported_table tables[] = {
+        { SHARED, target->scope, target->count, !shares },
+        { OF_ENCODER, source->scope, source->count, shares && tied },
+        { OF_DECODER, target->scope, target->count, shares && tied },
+        { OF_OUTPUT, model->output.scope, model->output.count, tied },
+    };
+    return et_exported_tensors_add_tables(list, tables, 4, error);
 }
 
 /* Sources of tensors other than parameters: tables of positions, and tensors of the import. */
@@ -260,7 +247,7 @@ static bool fits(const et_transformer *model, const et_safetensors_tensor *t)
     if (t->dtype != ET_F32 || t->shape.rank != 2 || t->shape.size[1] != model->width)
         return false;
     if (table)
-        return t->shape.size[0] == model->source.count && !shares_table(model);
+        return t->shape.size[0] == model->source.count && !et_export_shares(model);
     return t->shape.size[0] <= ET_TRANSLATION_LENGTH_MAX &&
            (!strcmp(t->name, position_names[0]) || !strcmp(t->name, position_names[1]));
 }

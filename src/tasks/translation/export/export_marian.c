@@ -59,32 +59,21 @@ void et_marian_export_warn(const et_marian_export *m)
 
 /* ---- settings ---- */
 
-static bool shares_table(const et_marian_export *m)
-{
-    et_assert(m->t);
-    return !strcmp(m->model.source.scope, m->model.target.scope);
-}
-
-/* ---- weights ---- */
-
 static int list_tensors(et_marian_export *export, et_error *error)
 {
     const et_transformer *m = &export->model;
     et_exported_tensors *list = &export->list;
     const int64_t source = export->tokens[ET_SIDE_SOURCE], target = export->tokens[ET_SIDE_TARGET];
-    const bool shared = shares_table(export);
+    const bool shared = et_export_shares(m);
+    const et_exported_table tables[] = {
+        { ET_MARIAN_SHARED, m->target.scope, target, !shared },
+        { ET_MARIAN_OF_ENCODER, m->source.scope, source, shared },
+        { ET_MARIAN_OF_DECODER, m->target.scope, target, shared },
+        { ET_MARIAN_OUTPUT, m->output.scope, target, et_export_ties(m) },
+    };
     int status = et_exported_tensors_add_layers(list, m, ET_NAMES_MARIAN, error);
     if (!status)
-        status = shared ? et_exported_tensors_add_table(list, ET_MARIAN_SHARED, m->target.scope,
-                                                        target, error)
-                        : et_exported_tensors_add_table(list, ET_MARIAN_OF_ENCODER, m->source.scope,
-                                                        source, error);
-    if (!status && !shared)
-        status = et_exported_tensors_add_table(list, ET_MARIAN_OF_DECODER, m->target.scope, target,
-                                               error);
-    if (!status && strcmp(m->output.scope, m->target.scope) != 0)
-        status =
-            et_exported_tensors_add_table(list, ET_MARIAN_OUTPUT, m->output.scope, target, error);
+        status = et_exported_tensors_add_tables(list, tables, 4, error);
     return status
                ? status
                : et_exported_tensors_add_bias(list, ET_MARIAN_BIAS, m->output.scope, target, error);
@@ -97,8 +86,7 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
     et_value *dict = et_value_dict(&arena);
     const et_transformer *model = &m->model;
     const et_transformer_stack *encoder = &model->encoder, *decoder = &model->decoder;
-    const bool shared = shares_table(m);
-    const bool tied = !strcmp(model->output.scope, model->target.scope);
+    const bool shared = et_export_shares(model), tied = et_export_ties(model);
     const et_foreign_model foreign = { .settings =
                                            et_foreign_settings(m->t->experiment.task, &arena),
                                        .only_shared = shared && !tied,

@@ -3,6 +3,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_PRIVATE_H
 
+#include <string.h>
+
 #include <etude/model_export.h>
 
 #include "base/files/file.h"
@@ -75,6 +77,27 @@ int et_exported_tensors_add_layers(et_exported_tensors *list, const et_transform
 /* The first rows of the table of a scope. */
 int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, const char *scope,
                                   int64_t rows, et_error *error);
+
+/* The same of several, in order, but for those that are left out. */
+typedef struct et_exported_table {
+    const char *name, *scope;
+    int64_t rows;
+    bool left_out;
+} et_exported_table;
+int et_exported_tensors_add_tables(et_exported_tensors *list, const et_exported_table *tables,
+                                   int count, et_error *error);
+
+/* Whether both sides' tokens have rows of one table, and whether the output's table is the
+ * target's. */
+static inline bool et_export_shares(const et_transformer *model)
+{
+    return !strcmp(model->source.scope, model->target.scope);
+}
+
+static inline bool et_export_ties(const et_transformer *model)
+{
+    return !strcmp(model->output.scope, model->target.scope);
+}
 
 /* The first values of the bias of a scope, [1, count]; zeros if the model has none. */
 int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,

@@ -70,6 +70,16 @@ int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, c
     return add_named(list, name, scope, "table", et_shape_2(rows, whole.size[1]), error);
 }
 
+int et_exported_tensors_add_tables(et_exported_tensors *list, const et_exported_table *tables,
+                                   int count, et_error *error)
+{
+    int status = ET_OK;
+    for (const et_exported_table *t = tables; t < tables + count && !status; t++)
+        if (!t->left_out)
+            status = et_exported_tensors_add_table(list, t->name, t->scope, t->rows, error);
+    return status;
+}
+
 int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,
                                  int64_t count, et_error *error)
 {
