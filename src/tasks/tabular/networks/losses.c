@@ -118,6 +118,17 @@ static et_node *chosen(et_node *vector, const et_tabular_pack *pack, const bool 
     return row;
 }
 
+/* The sum of all members' columns, [rows, members * width] to [rows, width]. */
+static et_node *sum_of(et_node *y, int64_t members, int64_t width)
+{
+    et_node *sum = NULL;
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one = et_slice_columns(y, i * width, width);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return sum;
+}
+
 /* The weighted mean of predictions [rows, members * width] of these members, [rows, width]. */
 static et_node *pack_mean(et_scope *scope, const et_tabular_pack *pack, et_node *predictions,
                           int64_t width, const bool *which)
@@ -125,17 +136,10 @@ static et_node *pack_mean(et_scope *scope, const et_tabular_pack *pack, et_node 
     const et_shape shape = et_node_shape(predictions);
     const int64_t columns = shape.rank == 2 ? shape.size[1] : 0;
     et_node *share = chosen(of_members(scope, pack, ET_PACK_SHARE), pack, which);
-    et_node *sum = NULL;
     share = et_reshape(share, et_shape_2(columns / width, 1));
     share = et_copy(share, ET_F32, et_shape_2(columns / width, width));
     predictions = et_mul(predictions, et_reshape(share, et_shape_1(columns)));
-    if (width == 1)
-        return et_row_sum(predictions);
-    for (int64_t i = 0; i < columns; i += width) {
-        et_node *one = et_slice_columns(predictions, i, width);
-        sum = sum ? et_add(sum, one) : one;
-    }
-    return sum;
+    return width == 1 ? et_row_sum(predictions) : sum_of(predictions, columns / width, width);
 }
 
 static et_node *vector(et_scope *scope, const char *name, int64_t size)
@@ -153,16 +157,9 @@ static bool binary(const et_tabular_target *target)
 /* The mean over members, [rows, members * width] to [rows, width]. */
 static et_node *mean_of(et_node *y, int64_t members, int64_t width)
 {
-    et_node *sum = NULL;
     if (members == 1)
         return y;
-    if (width == 1)
-        return et_row_mean(y);
-    for (int64_t i = 0; i < members; i++) {
-        et_node *one = et_slice_columns(y, i * width, width);
-        sum = sum ? et_add(sum, one) : one;
-    }
-    return et_scale(sum, 1 / (float)members);
+    return width == 1 ? et_row_mean(y) : et_scale(sum_of(y, members, width), 1 / (float)members);
 }
 
 static int64_t members_of(const et_node *z, int64_t width)
