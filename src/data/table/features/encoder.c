@@ -198,6 +198,16 @@ const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index)
     return &encoder->fields[index];
 }
 
+void **et_encoder_items(const et_encoder *encoder, et_arena *arena)
+{
+    const et_layout *layout = et_encoder_layout(encoder);
+    void **items = et_arena_array(arena, (size_t)encoder->field_count, sizeof *items);
+    for (int i = 0; items && i < encoder->field_count; i++)
+        items[i] = et_arena_array(arena, (size_t)et_shape_count(layout->field[i].item),
+                                  et_dtype_size(layout->field[i].dtype));
+    return items;
+}
+
 int et_encoder_target(const et_encoder *encoder)
 {
     for (int i = 0; i < encoder->field_count; i++)

@@ -65,6 +65,8 @@ void et_encoder_free(et_encoder *encoder); /* NULL allowed */
 const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
 int et_encoder_fields(const et_encoder *encoder);
 const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index);
+/* Room for a row: the items of all fields, in arena. NULL, or arena->failed: no memory. */
+void **et_encoder_items(const et_encoder *encoder, et_arena *arena);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
 const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
 /* The rows that it encodes, for their readers; valid as long as the encoder. */

@@ -216,19 +216,13 @@ static int open_rows(et_explain *e, et_error *error)
                                    : &(const char *const){ e->options.rows.path };
     const size_t count = e->options.paths.count ? e->options.paths.count : 1;
     const et_encoder *encoder = encoder_of(e);
-    const et_layout *layout = et_encoder_layout(encoder);
-    const int fields = et_encoder_fields(encoder);
     et_arena arena = ET_ARENA_INIT;
     et_row_block block;
     e->options.rows.csv = e->predictors.each[0]->model->csv;
     e->options.rows.lenient = false;
     e->options.rows.rows = ET_PREDICTOR_BATCH;
-    items all = { et_arena_array(&arena, (size_t)fields, sizeof *all.to),
-                  et_encoder_target(encoder), et_encoder_written(encoder),
-                  et_encoder_weight(encoder) };
-    for (int i = 0; all.to && i < fields; i++)
-        all.to[i] = et_arena_alloc(&arena, (size_t)et_shape_count(layout->field[i].item) *
-                                               et_dtype_size(layout->field[i].dtype));
+    const items all = { et_encoder_items(encoder, &arena), et_encoder_target(encoder),
+                        et_encoder_written(encoder), et_encoder_weight(encoder) };
     int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder, 0, error);
     if (!status && arena.failed)
         status = et_alloc_failed(error, 64, "a row");

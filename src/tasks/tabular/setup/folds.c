@@ -490,8 +490,6 @@ int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_erro
 {
     const et_tabular_options *o = &task->options;
     const et_encoder *encoder = task->encoder;
-    const int fields = et_encoder_fields(encoder);
-    const et_layout *layout = et_encoder_layout(encoder);
     const bool times = et_tabular_is_named(o->time);
     const et_table_samples_options table = et_tabular_table_options(o, task->missing);
     const et_rows_options how = { .csv = table.csv, .header = table.header };
@@ -516,11 +514,8 @@ int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_erro
     int status = find_column(&r, encoder);
     if (status)
         return status;
-    r.to = et_arena_array(&arena, (size_t)fields, sizeof *r.to);
-    for (int f = 0; r.to && f < fields; f++)
-        r.to[f] = et_arena_array(&arena, (size_t)et_shape_count(layout->field[f].item),
-                                 et_dtype_size(layout->field[f].dtype));
-    status = arena.failed ? et_alloc_failed(error, (size_t)fields * sizeof *r.to, "a row")
+    r.to = et_encoder_items(encoder, &arena);
+    status = arena.failed ? et_alloc_failed(error, sizeof *r.to, "a row")
                           : et_rows_open_files(&r.rows, et_encoder_row_layout(encoder),
                                                &task->paths, &how, task->texts.metadata, error);
     while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
