@@ -612,7 +612,7 @@ static double loss_of_row(const et_selection *s, const double *sum, int64_t coun
         if (target->labels)
             loss += -log(fmax(written > 0 ? mean : 1 - mean, LEAST_PROBABILITY));
         else if (target->quantiles)
-            loss += off > 0 ? target->level[i] * off : (target->level[i] - 1) * off;
+            loss += et_pinball(target->level[i], off);
         else
             loss += off * off;
     }

@@ -275,7 +275,7 @@ static void score_level(const et_validation_rows *s, int64_t k, double level, do
     for (int64_t row = 0; row < s->rows; row++) {
         const double above = s->written[row] - s->value[row * s->width + k];
         all += s->weight[row];
-        scores[0] += s->weight[row] * (above > 0 ? level * above : (level - 1) * above);
+        scores[0] += s->weight[row] * et_pinball(level, above);
         scores[1] += s->weight[row] * (above <= 0);
     }
     scores[0] /= all;
@@ -346,7 +346,7 @@ static double loss_of_constant(const ranked *sorted, int64_t rows, double all, d
         below += sorted[at++].weight;
     for (int64_t row = 0; row < rows; row++) {
         const double above = sorted[row].target - sorted[at].target;
-        loss += sorted[row].weight * (above > 0 ? level * above : (level - 1) * above);
+        loss += sorted[row].weight * et_pinball(level, above);
     }
     return loss / all;
 }

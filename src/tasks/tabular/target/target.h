@@ -84,4 +84,10 @@ int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_valid
 int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error);
 const char *et_tabular_verdict_of(et_task *self, bool best);
 
+/* The pinball loss of a level, of a target above (negative: below) the quantile. */
+static inline double et_pinball(double level, double above)
+{
+    return above > 0 ? level * above : (level - 1) * above;
+}
+
 #endif
