@@ -529,7 +529,7 @@ int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *ki
         return et_alloc_failed(error, sizeof *kind, "a kind of task");
     kind->arena = (et_arena)ET_ARENA_INIT;
     kind->count = count;
-    memcpy(kind->kinds, kinds, (size_t)count * sizeof(const et_task_kind *));
+    memcpy(kind->kinds, kinds, count * sizeof(const et_task_kind *));
     int status = make(kind, error);
     if (status)
         et_multitask_kind_free(kind);

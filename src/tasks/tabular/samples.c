@@ -135,7 +135,7 @@ int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t 
                        "%lld rows for each of %lld networks: set "
                        "task.model.tabm.shared_batches=true, or use fewer than 2^32 in all",
                        (long long)samples->count, (long long)members);
-    const size_t size = sizeof(ordered) + (size_t)members * sizeof(et_random_order);
+    const size_t size = sizeof(ordered) + members * sizeof(et_random_order);
     ordered *self = et_alloc_zero(1, size);
     if (!self)
         return et_alloc_failed(error, size, "an order of rows");

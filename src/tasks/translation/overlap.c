@@ -136,7 +136,7 @@ static bool see_training(overlap *o, const et_corpus_pair *pair, int set)
     for (int both = 0; both < 2 && o->pairs; both++) {
         known *of = o->known[both];
         const known key = { .hash = hash_of(pair, both) };
-        known *at = bsearch(&key, of, (size_t)o->pairs, sizeof *of, by_hash);
+        known *at = bsearch(&key, of, o->pairs, sizeof *of, by_hash);
         while (at && at > of && at[-1].hash == key.hash)
             at--;
         for (; at && at < of + o->pairs && at->hash == key.hash; at++)
@@ -248,7 +248,7 @@ static int read_tested(overlap *o, et_error *error)
                    et_corpus_files(paths, false)->items[0]);
     }
     for (int both = 0; both < 2 && o->pairs; both++)
-        qsort(o->known[both], (size_t)o->pairs, sizeof(known), by_hash);
+        qsort(o->known[both], o->pairs, sizeof(known), by_hash);
     return status;
 }
 

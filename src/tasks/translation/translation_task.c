@@ -674,7 +674,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
         const int table = start_row(task, params, &row);
         const int64_t width = et_params_shape(params, table).size[1];
         et_params_begin_change(params);
-        memset(et_params_values_of(params, table) + row * width, 0, (size_t)width * sizeof(float));
+        memset(et_params_values_of(params, table) + row * width, 0, width * sizeof(float));
         et_params_changed(params, true);
     }
     return status;

@@ -125,9 +125,9 @@ static int translation_source(const et_encoded *encoded, int64_t pair,
 {
     const int64_t length =
         et_encoded_truncated_length(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX);
-    int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
+    int32_t *ids = et_arena_array(arena, length, sizeof *ids);
     if (!ids)
-        return et_alloc_failed(error, (size_t)length * sizeof *ids, "a source");
+        return et_alloc_failed(error, length * sizeof *ids, "a source");
     et_encoded_truncated_ids(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX, ids);
     *sentence = (et_decoder_sentence){ .source = ids, .length = length };
     return ET_OK;
@@ -521,7 +521,7 @@ static int search(et_translation_task *task, all_translated *all, et_arena *aren
         et_arena_array(arena, (size_t)all->count + 1, sizeof *sentences);
     int64_t left = 0;
     if (!sentences)
-        return et_alloc_failed(error, (size_t)all->count * sizeof *sentences, "validation");
+        return et_alloc_failed(error, all->count * sizeof *sentences, "validation");
     for (int64_t i = 0; i < all->count; i++) {
         sentences[i] = all->pairs[i].sentence;
         left += !all->pairs[i].outputs;
@@ -565,7 +565,7 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
         return status;
     /* If the state has a pair several times, the last one counts. */
     int64_t count = 0;
-    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
+    qsort(all->pairs, all->count, sizeof *all->pairs, by_number);
     for (int64_t i = 0; i < all->count; i++)
         if (i + 1 == all->count || all->pairs[i + 1].number != all->pairs[i].number)
             all->pairs[count++] = all->pairs[i];

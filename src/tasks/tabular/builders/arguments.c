@@ -170,7 +170,7 @@ int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arg
     for (int i = 0; call.argv && i < call.argc; i++)
         call.argv[i] = et_arena_strdup(arguments->arena, args[i]);
     if (arguments->arena->failed)
-        return et_alloc_failed(error, (size_t)call.argc * sizeof *call.argv, "arguments");
+        return et_alloc_failed(error, call.argc * sizeof *call.argv, "arguments");
     int status = open_line(&line, parser, &call, &program, arguments, arguments->arena, error);
     line.jobs = parse_job;
     if (!status)

@@ -54,7 +54,7 @@ static int prediction_layout(et_model_builder *self, const et_table_set *dataset
     const et_layout *from = et_encoder_layout(encoder);
     et_arena *arena = &self->internals->arena;
     et_layout *layout = et_arena_alloc(arena, sizeof *layout);
-    et_layout_field *field = et_arena_array(arena, (size_t)from->fields, sizeof *field);
+    et_layout_field *field = et_arena_array(arena, from->fields, sizeof *field);
     *out = layout;
     if (!layout || !field)
         return et_alloc_failed(error, sizeof *layout, "a layout");

@@ -271,10 +271,10 @@ static void add_candidate(et_selection *s, et_series_candidate *to, et_scored *s
     const char *ignored = both ? et_arena_printf(&s->arena, "task.model.ignored_features=[%s]",
                                                  candidates[which].ignores)
                                : NULL;
-    et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
+    et_series_training *all = et_arena_array(&s->arena, count, sizeof *all);
     *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which),
                                  which < 0 ? 1 : candidates[which].used };
-    scored->training = et_arena_array(&s->arena, (size_t)count, sizeof *scored->training);
+    scored->training = et_arena_array(&s->arena, count, sizeof *scored->training);
     for (int i = 0; all && i < count; i++)
         all[i] = (et_series_training){
             .experiment = experiment,
@@ -491,7 +491,7 @@ static int keep_rows(et_selection *s, const et_outputs *to, const et_tabular_tas
             memcpy(to->output + at, from->output + source, width * sizeof *to->output);
         } else {
             memcpy(s->written + row * s->targets, from->written + i * s->targets,
-                   (size_t)s->targets * sizeof *s->written);
+                   s->targets * sizeof *s->written);
             memcpy(to->value + at, from->value + source, width * sizeof *to->value);
         }
     }
@@ -727,10 +727,9 @@ static int list_members(et_selection *s, et_tabular_options *options, et_error *
 static int judge(et_selection *s, et_error *error)
 {
     et_tabular_verdict *v = &s->task->verdict;
-    const et_validation_rows rows =
-        rows_of(s, &s->mean, et_alloc((size_t)s->rows, sizeof *rows.weight));
+    const et_validation_rows rows = rows_of(s, &s->mean, et_alloc(s->rows, sizeof *rows.weight));
     if (!rows.weight)
-        return et_alloc_failed(error, (size_t)s->rows * sizeof *rows.weight, "a verdict");
+        return et_alloc_failed(error, s->rows * sizeof *rows.weight, "a verdict");
     for (int64_t row = 0; row < s->rows; row++)
         rows.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
     v->judged = true;
@@ -765,7 +764,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     for (int64_t i = 0; s->class && i < cells; i++)
         s->mean.output[i] = fminf(s->mean.output[i], 1);
     s->result = rows_of(s, &s->mean, s->weight);
-    memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
+    memcpy(weights, s->share, run->count * sizeof *weights);
     if ((status = list_members(s, options, error)) ||
         (status = score_all(s, &s->mean, score, error)))
         return status;

@@ -128,11 +128,11 @@ static int read_lines(const et_tabular_task *task, et_validation_rows *s, const 
                       et_error *error)
 {
     const int64_t most = s->rows;
-    double *numbers = et_alloc_zero((size_t)s->width, sizeof *numbers);
+    double *numbers = et_alloc_zero(s->width, sizeof *numbers);
     et_json_lines lines = { .at = NULL };
     et_value *line;
     int status = numbers ? et_json_lines_open(&lines, path, BYTES_MAX, error)
-                         : et_alloc_failed(error, (size_t)s->width * sizeof *numbers, "a row");
+                         : et_alloc_failed(error, s->width * sizeof *numbers, "a row");
     s->rows = 0;
     while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line &&
            lines.number <= most) {
@@ -187,7 +187,7 @@ static int add_member(et_selection *s, et_params *to, const et_tabular_member *m
             return et_alloc_failed(error, 0, "a name");
         if (copy)
             memcpy(et_params_values_of(to, et_params_find(to, name)), et_params_values_of(from, i),
-                   (size_t)et_shape_count(shape) * sizeof(float));
+                   et_shape_count(shape) * sizeof(float));
         else if (et_params_is_trained(from, i))
             status = et_params_declare(to, name, shape, zeros, &index, error);
         else

@@ -58,7 +58,7 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
 {
     const et_tabular_pack *pack = &model->pack;
     const int64_t all = et_pack_count(pack);
-    et_node **parts = et_alloc((size_t)all, sizeof *parts);
+    et_node **parts = et_alloc(all, sizeof *parts);
     et_tabular_inputs inputs;
     int count = 0;
     if (!parts)
@@ -106,7 +106,7 @@ static et_node *chosen(et_node *vector, const et_tabular_pack *pack, const bool 
 {
     const int64_t all = et_pack_count(pack);
     et_node *row = et_reshape(vector, et_shape_2(1, all));
-    et_node **parts = which ? et_alloc((size_t)all, sizeof *parts) : NULL;
+    et_node **parts = which ? et_alloc(all, sizeof *parts) : NULL;
     int count = 0;
     if (which && !parts)
         return et_graph_out_of_memory(vector->graph);

@@ -71,7 +71,7 @@ static et_node *below(et_node *x, members m)
 
 et_node *et_tabular_repeat(et_node *x, int64_t count)
 {
-    et_node **copies = et_alloc((size_t)count, sizeof *copies);
+    et_node **copies = et_alloc(count, sizeof *copies);
     if (!copies)
         return et_graph_out_of_memory(x->graph);
     for (int64_t i = 0; i < count; i++)
@@ -165,7 +165,7 @@ static et_node *logits(et_scope *scope, et_node *x, int64_t outputs, members m)
 {
     const int64_t inputs = width_of(x) / m.count;
     const bool training = et_scope_graph(scope)->options.training;
-    et_node **parts = et_alloc((size_t)outputs, sizeof *parts), *y;
+    et_node **parts = et_alloc(outputs, sizeof *parts), *y;
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
     for (int64_t c = 0; c < outputs; c++)

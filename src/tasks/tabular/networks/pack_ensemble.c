@@ -120,7 +120,7 @@ int et_pack_refuse(et_error *error)
 
 int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error)
 {
-    const size_t size = (size_t)et_pack_count(pack) * sizeof(float);
+    const size_t size = et_pack_count(pack) * sizeof(float);
     variables v = { NULL, NULL, NULL };
     int status = rated ? find_all(&v, params, error) : et_pack_refuse(error);
     if (status)
@@ -146,7 +146,7 @@ static void keep_best(et_params *params, int64_t number)
         const int to = et_params_find_printf(params, ET_PACK_BEST "/%s", name);
         et_assert(to >= 0);
         memcpy(et_params_values_of(params, to), et_params_values_of(params, i),
-               (size_t)et_shape_count(et_params_shape(params, i)) * sizeof(float));
+               et_shape_count(et_params_shape(params, i)) * sizeof(float));
     }
 }
 
@@ -263,7 +263,7 @@ static void put_mean(const following *f, const float *share)
         if (f->apart >= 0 && row % PARTS != f->apart)
             continue;
         float *mean = r->mean + row * r->width;
-        memset(mean, 0, (size_t)r->width * sizeof *mean);
+        memset(mean, 0, r->width * sizeof *mean);
         for (int64_t m = 0; m < f->members; m++) {
             const float *p = predicted(f, row, m, !f->better[m]);
             for (int64_t k = 0; share[m] > 0 && k < r->width; k++)
@@ -355,9 +355,9 @@ int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_p
         .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
     };
     int status = open_following(&f, error);
-    float *share = status ? NULL : et_alloc((size_t)f.members, sizeof *share);
+    float *share = status ? NULL : et_alloc(f.members, sizeof *share);
     if (!status && !share)
-        status = et_alloc_failed(error, (size_t)f.members * sizeof *share, "an ensemble");
+        status = et_alloc_failed(error, f.members * sizeof *share, "an ensemble");
     for (f.apart = 0; !status && f.apart < PARTS; f.apart++) {
         f.candidates = 0;
         count_items(&f);
@@ -421,9 +421,9 @@ int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_
     if (status || !*again)
         return status;
     if (!part->which)
-        part->which = et_alloc((size_t)members, sizeof *part->which);
+        part->which = et_alloc(members, sizeof *part->which);
     if (!part->which)
-        return et_alloc_failed(error, (size_t)members, "the members of a pack");
+        return et_alloc_failed(error, members, "the members of a pack");
     for (int64_t m = 0; m < members; m++)
         part->which[m] = !is_done(&v, pack, m);
     return choose_group(part, params, pack, error);

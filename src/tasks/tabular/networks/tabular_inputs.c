@@ -609,7 +609,7 @@ static int fit_bins(et_params *params, const char *scope, const et_tabular_colum
     if (!status) {
         et_params_begin_change(params);
         for (int64_t c = 0; c < numbers; c++) {
-            qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
+            qsort(values + c * rows, rows, sizeof *values, by_value);
             fit_column(values + c * rows, rows, bins, values + numbers * rows,
                        et_params_values_of(params, factor) + c * bins,
                        et_params_values_of(params, offset) + c * bins);

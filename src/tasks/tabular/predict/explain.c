@@ -186,9 +186,9 @@ static int choose_rows(et_explain *e, et_error *error)
     e->facts.found = e->rows;
     if (!most || e->rows <= most)
         return ET_OK;
-    bool *chosen = et_alloc_zero((size_t)e->rows, sizeof *chosen);
+    bool *chosen = et_alloc_zero(e->rows, sizeof *chosen);
     if (!chosen)
-        return et_alloc_failed(error, (size_t)e->rows, "rows");
+        return et_alloc_failed(error, e->rows, "rows");
     const et_random random = { e->options.seed, 0, et_random_site("explain/rows") };
     const et_random_order order = et_random_order_of(random, (uint32_t)e->rows);
     for (int64_t i = 0; i < most; i++)
@@ -197,11 +197,11 @@ static int choose_rows(et_explain *e, et_error *error)
     for (int64_t row = 0; row < e->rows; row++) {
         if (!chosen[row])
             continue;
-        memmove(e->cells + kept * cells, e->cells + row * cells, (size_t)cells * sizeof *e->cells);
+        memmove(e->cells + kept * cells, e->cells + row * cells, cells * sizeof *e->cells);
         e->class[kept] = e->class[row];
         e->weight[kept] = e->weight[row];
         memmove(e->target + kept * e->targets, e->target + row * e->targets,
-                (size_t)e->targets * sizeof *e->target);
+                e->targets * sizeof *e->target);
         kept++;
     }
     e->rows = kept;
@@ -268,10 +268,10 @@ static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t fir
     int status = ET_OK;
     for (int64_t i = 0; i < count && !status; i++) {
         const int64_t row = first + i;
-        memcpy(cells, e->cells + row * each, (size_t)each * sizeof *cells);
+        memcpy(cells, e->cells + row * each, each * sizeof *cells);
         if (changed && c->order)
             memcpy(cells + at, e->cells + (int64_t)c->order[row] * each + at,
-                   (size_t)changed * sizeof *cells);
+                   changed * sizeof *cells);
         else if (changed)
             cells[at] = *c->value;
         status = et_predictor_put(p, i, cells, NULL, &w->error);
@@ -294,7 +294,7 @@ static void *work(void *payload)
 {
     worker *w = payload;
     et_predictor *p = w->e->predictors.each[w->number];
-    et_cell *cells = et_alloc((size_t)et_encoder_cells(encoder_of(w->e)), sizeof *cells);
+    et_cell *cells = et_alloc(et_encoder_cells(encoder_of(w->e)), sizeof *cells);
     omp_set_num_threads(1);
     if (!cells)
         w->status = et_alloc_failed(&w->error, sizeof *cells, "a row");
@@ -452,8 +452,8 @@ int et_explain_importance(et_explain *e, int field, int repeats, double *worse, 
 {
     et_assert(repeats > 0 && worse);
     const char *name = et_schema_at(et_encoder_schema(encoder_of(e)), field)->name;
-    uint32_t *order = et_alloc((size_t)e->rows, sizeof *order);
-    int status = order ? ET_OK : et_alloc_failed(error, (size_t)e->rows * sizeof *order, "rows");
+    uint32_t *order = et_alloc(e->rows, sizeof *order);
+    int status = order ? ET_OK : et_alloc_failed(error, e->rows * sizeof *order, "rows");
     for (int r = 0; r < repeats && !status; r++) {
         const et_random random = { e->options.seed, (uint64_t)r + 1, et_random_site(name) };
         double score;
@@ -498,7 +498,7 @@ static int64_t take_levels(const et_explain *e, int field, bool numbers, level *
         if (cell->text && isnan(number) != numbers)
             levels[count++] = (level){ cell, number, 1 };
     }
-    qsort(levels, (size_t)count, sizeof *levels, by_value);
+    qsort(levels, count, sizeof *levels, by_value);
     return count;
 }
 
@@ -551,7 +551,7 @@ static int64_t choose_levels(level *levels, int64_t count, bool numbers, int mos
     }
     count = join_levels(levels, count);
     if (!numbers)
-        qsort(levels, (size_t)count, sizeof *levels, by_rows);
+        qsort(levels, count, sizeof *levels, by_rows);
     return numbers ? count : take_frequent(levels, count, most);
 }
 
@@ -584,9 +584,9 @@ int et_explain_partial_of(et_explain *e, int field, int most, et_explain_partial
                        "column %s has several values: partial dependence is for one value",
                        of->name);
     et_assert(most >= 2);
-    level *levels = et_alloc((size_t)e->rows, sizeof *levels);
+    level *levels = et_alloc(e->rows, sizeof *levels);
     if (!levels)
-        return et_alloc_failed(error, (size_t)e->rows * sizeof *levels, "values");
+        return et_alloc_failed(error, e->rows * sizeof *levels, "values");
     const int64_t count =
         choose_levels(levels, take_levels(e, field, numbers, levels), numbers, most);
     int status = count ? open_partial(p, levels, count, e->width, numbers, error)

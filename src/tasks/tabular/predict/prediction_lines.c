@@ -247,8 +247,7 @@ static void print_leads(et_prediction_lines *lines, const et_predictor *p)
         }
         column->lead = printed(lines, c ? ", " : "{", column->name, after);
         const int64_t width = names ? p->output[output].width : 0;
-        column->value =
-            names ? et_arena_array(&lines->arena, (size_t)width, sizeof *column->value) : NULL;
+        column->value = names ? et_arena_array(&lines->arena, width, sizeof *column->value) : NULL;
         for (int64_t i = 0; column->value && i < width; i++)
             column->value[i] = printed(lines, i ? ", " : "", names[i], ": ");
     }

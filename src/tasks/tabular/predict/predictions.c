@@ -46,7 +46,7 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
     found->failure = et_arena_array(arena, count, sizeof *found->failure);
     found->values = et_arena_array(arena, count, width * sizeof *found->values);
     found->rounded = et_arena_array(arena, count, width * sizeof *found->rounded);
-    found->output = et_arena_array(arena, count, (size_t)p->outputs * sizeof *found->output);
+    found->output = et_arena_array(arena, count, p->outputs * sizeof *found->output);
     return arena->failed
                ? et_alloc_failed(error, count * width * sizeof *found->values, "predictions")
                : ET_OK;
@@ -276,7 +276,7 @@ static int find_cells(call *c, et_error *error)
 static int cells_of_names(call *c, size_t row, const et_cell **cells, et_error *error)
 {
     const et_named_cell *named = c->named + row * c->named_count;
-    memset(c->own, 0, (size_t)et_encoder_cells(c->p->model->encoder) * sizeof *c->own);
+    memset(c->own, 0, et_encoder_cells(c->p->model->encoder) * sizeof *c->own);
     for (size_t i = 0; i < c->named_count; i++) {
         if (!named[i].column || (row && strcmp(named[i].column, c->named[i].column) != 0))
             return et_fail(error, ET_ECONFIG,
@@ -302,7 +302,7 @@ int et_predictor_predict_cells(et_predictor *predictor, const et_named_cell *cel
     if (count && (!cells || !cells_a_row))
         return et_fail(error, ET_EDATA, "%zu rows to predict, but no cells", count);
     c.at = et_alloc(cells_a_row, sizeof *c.at);
-    c.own = et_alloc((size_t)et_encoder_cells(predictor->model->encoder), sizeof *c.own);
+    c.own = et_alloc(et_encoder_cells(predictor->model->encoder), sizeof *c.own);
     int status =
         c.at && c.own ? ET_OK : et_alloc_failed(error, cells_a_row * sizeof *c.at, "cells");
     if (!status && count)

@@ -67,11 +67,11 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
         !(status = et_artifact_load(&from, error))) {
         const float *share = et_params_values_of(from.params, index);
         bool some = false;
-        model->chosen = et_arena_array(&model->arena, (size_t)count, sizeof *model->chosen);
+        model->chosen = et_arena_array(&model->arena, count, sizeof *model->chosen);
         for (int64_t i = 0; model->chosen && i < count; i++)
             some |= (model->chosen[i] = share[i] > 0);
         if (!model->chosen)
-            status = et_alloc_failed(error, (size_t)count, "a model");
+            status = et_alloc_failed(error, count, "a model");
         else if (!some)
             status = et_fail(error, ET_EDATA,
                              "%s has no ensemble yet: validation chooses one, and this checkpoint "
@@ -270,9 +270,9 @@ static int read_units(et_table_model *model, et_error *error)
     bool found;
     if (!field || field->kind != ET_ENCODED_VALUES)
         return ET_OK;
-    model->units = et_arena_array(&model->arena, (size_t)field->width, sizeof *model->units);
+    model->units = et_arena_array(&model->arena, field->width, sizeof *model->units);
     if (!model->units)
-        return et_alloc_failed(error, (size_t)field->width * sizeof *model->units, "a model");
+        return et_alloc_failed(error, field->width * sizeof *model->units, "a model");
     int status = et_target_unit_read(model->units, field->width, &found, model->identity, error);
     model->unit_count = !status && found ? field->width : 0;
     return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
@@ -316,16 +316,16 @@ static int make_layout(et_predictor *p, et_error *error)
 {
     const et_layout *from = et_encoder_layout(p->model->encoder);
     int fields = et_encoder_fields(p->model->encoder);
-    et_layout_field *field = et_alloc_zero((size_t)from->fields, sizeof *field);
-    p->index = et_alloc((size_t)fields, sizeof *p->index);
-    p->to = et_alloc_zero((size_t)fields, sizeof *p->to);
-    p->size = et_alloc_zero((size_t)fields, sizeof *p->size);
+    et_layout_field *field = et_alloc_zero(from->fields, sizeof *field);
+    p->index = et_alloc(fields, sizeof *p->index);
+    p->to = et_alloc_zero(fields, sizeof *p->to);
+    p->size = et_alloc_zero(fields, sizeof *p->size);
     p->layout = *from;
     p->layout.field = field;
     p->layout.fields = 0;
     p->layout.capacity[0] = p->batch_size;
     if (!field || !p->index || !p->to || !p->size)
-        return et_alloc_failed(error, (size_t)fields * sizeof *field, "a predictor");
+        return et_alloc_failed(error, fields * sizeof *field, "a predictor");
     for (int i = 0; i < fields; i++) {
         et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
         p->index[i] = -1;
@@ -362,7 +362,7 @@ static int find_outputs(et_predictor *p, et_error *error)
     }
     if (!p->outputs)
         return et_fail(error, ET_ECONFIG, "%s: the model has no output", p->model->directory);
-    qsort(p->output, (size_t)p->outputs, sizeof *p->output, by_name);
+    qsort(p->output, p->outputs, sizeof *p->output, by_name);
     return ET_OK;
 }
 

@@ -61,7 +61,7 @@ static const char *put_input(void *payload, et_onnx *to, const char *name, const
     const et_encoded_field *field = et_encoder_field(encoder, index);
     if (field->kind == ET_ENCODED_WORDS)
         return value;
-    float *item = et_alloc((size_t)field->width, sizeof *item);
+    float *item = et_alloc(field->width, sizeof *item);
     int64_t *ids = et_alloc(2 * (size_t)field->width, sizeof *ids);
     const char *put = NULL;
     if (item && ids && et_encoder_missing(encoder, index, item, NULL))
@@ -158,9 +158,9 @@ static int put_columns(void *payload, et_onnx *to, const char *const *names, con
     writing *w = payload;
     const et_table_model *model = w->p->model;
     const et_encoder_onnx how = { model->encoder, model->missing, ET_ONNX_ROWS, is_taken, w };
-    int *fields = et_alloc((size_t)count, sizeof *fields);
+    int *fields = et_alloc(count, sizeof *fields);
     if (!fields)
-        return et_alloc_failed(error, (size_t)count * sizeof *fields, "a model to export");
+        return et_alloc_failed(error, count * sizeof *fields, "a model to export");
     int status = ET_OK;
     for (int i = 0; i < count && !status; i++) {
         fields[i] = find_field(model->encoder, names[i]);

@@ -38,7 +38,7 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
     et_assert(rows > 0 && encoder);
     size_t cells = (size_t)et_encoder_cells(encoder);
     *block = (et_row_block){ .room = BLOCK_BYTES };
-    block->row = et_alloc_zero((size_t)rows, sizeof *block->row);
+    block->row = et_alloc_zero(rows, sizeof *block->row);
     block->cell = cells > SIZE_MAX / (size_t)rows
                       ? NULL
                       : et_alloc_zero((size_t)rows * cells, sizeof *block->cell);
@@ -328,10 +328,10 @@ static int open_pool(pool *all, et_error *error)
     const et_table_model *model = predictors->each[0]->model;
     const int works = predictors->count > 1 ? 2 * predictors->count + 1 : 1;
     const size_t keep = filter->reader->keep;
-    all->work = et_alloc_zero((size_t)works, sizeof *all->work);
+    all->work = et_alloc_zero(works, sizeof *all->work);
     filter->found = et_alloc_zero(keep + 1, sizeof *filter->found);
     if (!all->work || !filter->found)
-        return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
+        return et_alloc_failed(error, works * sizeof *all->work, "rows");
     int status =
         et_unknown_values_open(&filter->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
@@ -343,8 +343,8 @@ static int open_pool(pool *all, et_error *error)
     }
     if (status || predictors->count < 2)
         return status;
-    if (!(status = et_queue_open(&all->ready, (size_t)works, error)))
-        status = et_queue_open(&all->done, (size_t)works, error);
+    if (!(status = et_queue_open(&all->ready, works, error)))
+        status = et_queue_open(&all->done, works, error);
     for (; all->threads < predictors->count && !status; all->threads += !status) {
         worker *next = &all->workers[all->threads];
         *next = (worker){ .all = all, .predictor = predictors->each[all->threads] };

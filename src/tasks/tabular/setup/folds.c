@@ -35,11 +35,11 @@ ET_SORT_BY(by_class_and_number, drawn, ET_UP(class),
 static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
 {
     const et_random random = { seed, 0, et_random_site("held_out") };
-    drawn *order = et_alloc((size_t)rows, sizeof *order);
+    drawn *order = et_alloc(rows, sizeof *order);
     for (int64_t i = 0; order && i < rows; i++)
         order[i] = (drawn){ class ? class[i] : 0, et_random_uniform(random, (uint64_t)i), i };
     if (order)
-        qsort(order, (size_t)rows, sizeof *order, by_class_and_number);
+        qsort(order, rows, sizeof *order, by_class_and_number);
     return order;
 }
 
@@ -80,8 +80,8 @@ int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double s
     drawn *order = draw(class, rows, seed);
     int64_t due = 0, size;
     if (!order)
-        return et_alloc_failed(error, (size_t)rows * sizeof *order, "rows that are held out");
-    memset(held, 0, (size_t)rows * sizeof *held);
+        return et_alloc_failed(error, rows * sizeof *order, "rows that are held out");
+    memset(held, 0, rows * sizeof *held);
     for (int64_t begin = 0; begin < rows; begin += size) {
         size = class_rows(order, begin, rows);
         due = hold_of_class(held, order, begin, size, share, due);
@@ -90,7 +90,7 @@ int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double s
         size = class_rows(order, begin, rows);
         due = hold_of_class(held, order, begin, size, 0, due);
     }
-    if (rows > 1 && !memchr(held, 1, (size_t)rows * sizeof *held))
+    if (rows > 1 && !memchr(held, 1, rows * sizeof *held))
         held[order[0].row] = true;
     et_free(order);
     return ET_OK;
@@ -102,7 +102,7 @@ static int split_plain(unsigned char *part, const et_tabular_splitting *how, et_
 {
     drawn *order = draw(how->class, how->rows, how->seed);
     if (!order)
-        return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
+        return et_alloc_failed(error, how->rows * sizeof *order, "folds");
     for (int64_t i = 0; i < how->rows; i++)
         part[order[i].row] = (unsigned char)(1 + i % how->folds);
     et_free(order);
@@ -111,9 +111,9 @@ static int split_plain(unsigned char *part, const et_tabular_splitting *how, et_
 
 static int hold_out_plain(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
-    bool *held = et_alloc((size_t)how->rows, sizeof *held);
+    bool *held = et_alloc(how->rows, sizeof *held);
     if (!held)
-        return et_alloc_failed(error, (size_t)how->rows * sizeof *held, "rows that are held out");
+        return et_alloc_failed(error, how->rows * sizeof *held, "rows that are held out");
     int status = et_tabular_hold_out(held, how->class, how->rows, how->share, how->seed, error);
     for (int64_t i = 0; !status && i < how->rows; i++)
         part[i] = held[i];
@@ -154,13 +154,13 @@ static int split_by_time(unsigned char *part, const et_tabular_splitting *how, e
 {
     const int64_t rows = how->rows, blocks = how->folds ? how->folds : 1;
     int64_t begin[ET_TABULAR_FOLDS_MAX], target[ET_TABULAR_FOLDS_MAX];
-    timed *order = et_alloc((size_t)rows, sizeof *order);
+    timed *order = et_alloc(rows, sizeof *order);
     int status = ET_OK;
     if (!order)
-        return et_alloc_failed(error, (size_t)rows * sizeof *order, "folds");
+        return et_alloc_failed(error, rows * sizeof *order, "folds");
     for (int64_t i = 0; i < rows; i++)
         order[i] = (timed){ how->time[i], i };
-    qsort(order, (size_t)rows, sizeof *order, by_time);
+    qsort(order, rows, sizeof *order, by_time);
     for (int64_t i = 0; i < blocks; i++)
         target[i] =
             how->folds ? (i + 1) * rows / (blocks + 1) : rows - llround((double)rows * how->share);
@@ -222,7 +222,7 @@ static void list_groups(groups *g)
     const et_random random = { how->seed, 0, et_random_site("groups") };
     for (int64_t i = 0; i < how->rows; i++)
         g->row[i] = (grouped){ how->group[i], i };
-    qsort(g->row, (size_t)how->rows, sizeof *g->row, by_group);
+    qsort(g->row, how->rows, sizeof *g->row, by_group);
     for (int64_t i = 0; i < how->rows; i++) {
         g->of_class[class_of(g, i)]++;
         if (i && g->row[i].group == g->row[i - 1].group) {
@@ -233,7 +233,7 @@ static void list_groups(groups *g)
         g->group[g->count++] = (group){ i, 1, number };
     }
     g->of_fold = g->of_class + g->classes;
-    qsort(g->group, (size_t)g->count, sizeof *g->group, how->folds ? by_size : by_number);
+    qsort(g->group, g->count, sizeof *g->group, how->folds ? by_size : by_number);
 }
 
 static void put(unsigned char *part, const groups *g, const group *one, int64_t which)

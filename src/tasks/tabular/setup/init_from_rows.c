@@ -46,10 +46,10 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
     target_counts c = { .field = et_layout_find(&task->training->layout, task->target.field->name),
-                        .count = et_alloc_zero((size_t)classes, sizeof *c.count) };
+                        .count = et_alloc_zero(classes, sizeof *c.count) };
     int64_t rows = 0, found = 0;
     if (!c.count)
-        return et_alloc_failed(error, (size_t)classes * sizeof *c.count, "weights of classes");
+        return et_alloc_failed(error, classes * sizeof *c.count, "weights of classes");
     int status = et_tabular_read(task->training, task->training->count, count_classes, &c, error);
     for (int i = 0; i < classes; i++) {
         rows += c.count[i];
@@ -275,7 +275,7 @@ static int count_rows(target_counts *s, const et_tabular_task *task, et_samples 
             ? et_encoder_field(task->encoder, et_encoder_written(task->encoder))->name
             : s->target->name;
     s->field = et_layout_find(&rows->layout, field);
-    memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
+    memset(s->count, 0, parts_of(s->target) * sizeof *s->count);
     return et_tabular_read(rows, rows->count,
                            kind == ET_ENCODED_CLASS ? count_classes : count_others, s, error);
 }

@@ -102,9 +102,8 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
     const uint64_t seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
     et_samples *parts[ET_TABULAR_MIX_MAX] = { NULL };
     double weights[ET_TABULAR_MIX_MAX];
-    uint32_t *which = et_alloc((size_t)task->table->count, sizeof *which);
-    int status =
-        which ? ET_OK : et_alloc_failed(error, (size_t)task->table->count * sizeof *which, "rows");
+    uint32_t *which = et_alloc(task->table->count, sizeof *which);
+    int status = which ? ET_OK : et_alloc_failed(error, task->table->count * sizeof *which, "rows");
     for (size_t i = 0; !status && i < count; i++) {
         weights[i] = part_at(task, i)->weight;
         status = open_mix_part(&parts[i], task, i, side, which, error);
@@ -362,9 +361,9 @@ static int warn_folds(const et_tabular_task *task, const unsigned char *part, et
     hashes k = hashes_of(task, rows);
     k.parts = part;
     int status = k.row ? et_tabular_read(task->table, rows, add_rows, &k, error)
-                       : et_alloc_failed(error, (size_t)rows * sizeof *k.row, "keys of rows");
+                       : et_alloc_failed(error, rows * sizeof *k.row, "keys of rows");
     if (!status) {
-        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        qsort(k.row, k.count, sizeof *k.row, by_key);
         const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
         warn(task, &k, &c, rows, "rows that folds hold out",
              time || et_tabular_is_named(task->options.groups)
@@ -411,14 +410,14 @@ static int warn_parts(const et_tabular_task *task, et_samples *training, et_erro
         all += task->validation[i]->count;
     hashes k = hashes_of(task, all);
     int status = k.row ? et_tabular_read(training, training->count, add_rows, &k, error)
-                       : et_alloc_failed(error, (size_t)all * sizeof *k.row, "keys of rows");
+                       : et_alloc_failed(error, all * sizeof *k.row, "keys of rows");
     for (int i = 0; i < task->validations && !status; i++) {
         k.part = i + 1;
         status =
             et_tabular_read(task->validation[i], task->validation[i]->count, add_rows, &k, error);
     }
     if (!status) {
-        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        qsort(k.row, k.count, sizeof *k.row, by_key);
         warn_sets(task, training, &k);
     }
     et_free(k.row);
@@ -478,7 +477,7 @@ typedef struct class_reading {
 static void read_classes(void *payload, const et_batch *batch, int64_t first)
 {
     const class_reading *r = payload;
-    memcpy(r->class + first, batch->data[r->field], (size_t)batch->filled[0] * sizeof *r->class);
+    memcpy(r->class + first, batch->data[r->field], batch->filled[0] * sizeof *r->class);
 }
 
 /* The rows of the table on one side. */
@@ -563,7 +562,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     if (each && !task->context.evaluates)
         return status;
     if (each)
-        memset(side, ET_TABULAR_VALIDATED, (size_t)table->count);
+        memset(side, ET_TABULAR_VALIDATED, table->count);
     if (!status)
         status = open_part(&task->validation[0], table, side, ET_TABULAR_VALIDATED, which, error);
     task->validations = !status;

@@ -102,8 +102,8 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
         s->class ? (et_kept_rows){ s->output, s->rows, width * sizeof *s->output }
                  : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
         s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
-                 : (et_kept_rows){ s->written, s->rows, (size_t)s->targets * sizeof *s->written },
-        { s->member, s->rows, (size_t)s->members * sizeof *s->member },
+                 : (et_kept_rows){ s->written, s->rows, s->targets * sizeof *s->written },
+        { s->member, s->rows, s->members * sizeof *s->member },
     };
     if (number >= (s->members ? 4 : 3))
         return false;
@@ -208,7 +208,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
                    members * sizeof *member);
         if (class) {
             s->class[row] = class[i];
-            memcpy(s->output + row * width, v.output + i * width, (size_t)width * sizeof *v.output);
+            memcpy(s->output + row * width, v.output + i * width, width * sizeof *v.output);
             continue;
         }
         for (int64_t k = 0; k < width; k++)
@@ -352,7 +352,7 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
     rows.mean = et_alloc((size_t)(rows.count * rows.width), sizeof *rows.mean);
     const et_tabular_pack *pack = &task->options.model.pack;
     int status = !rows.mean || (s->value && !target)
-                     ? et_alloc_failed(error, (size_t)rows.count * sizeof *target, "validation")
+                     ? et_alloc_failed(error, rows.count * sizeof *target, "validation")
                  : logs ? et_pack_follow(params, pack, &rows, logs, error)
                         : et_pack_cross_fit(params, pack, &rows, error);
     if (!status)
@@ -402,7 +402,7 @@ static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST
             (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output, weight };
         weight = weight ? weight->next : NULL;
     }
-    qsort(rows, (size_t)all, sizeof *rows, by_number);
+    qsort(rows, all, sizeof *rows, by_number);
     for (int64_t i = 0; i < all; i++)
         if (i + 1 == all || rows[i + 1].number != rows[i].number)
             rows[count++] = rows[i];

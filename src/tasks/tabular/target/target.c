@@ -307,9 +307,9 @@ static int score_median(const et_scored_targets *of, const et_validation_rows *s
         median++;
     if (median == s->width)
         return ET_OK;
-    double *value = et_alloc((size_t)s->rows, sizeof *value);
+    double *value = et_alloc(s->rows, sizeof *value);
     if (!value)
-        return et_alloc_failed(error, (size_t)s->rows * sizeof *value, "scores");
+        return et_alloc_failed(error, s->rows * sizeof *value, "scores");
     copy_column(value, s->value, s->rows, s->width, median);
     int status = score_values(of, s, 1, value, s->written, logs, error);
     et_free(value);
@@ -355,15 +355,15 @@ static double loss_of_constant(const ranked *sorted, int64_t rows, double all, d
 static int score_d2(const et_scored_targets *of, const et_validation_rows *s, double loss,
                     double *d2, et_error *error)
 {
-    ranked *sorted = et_alloc((size_t)s->rows, sizeof *sorted);
+    ranked *sorted = et_alloc(s->rows, sizeof *sorted);
     double all = 0, constant = 0;
     if (!sorted)
-        return et_alloc_failed(error, (size_t)s->rows * sizeof *sorted, "scores");
+        return et_alloc_failed(error, s->rows * sizeof *sorted, "scores");
     for (int64_t row = 0; row < s->rows; row++) {
         sorted[row] = (ranked){ s->written[row], s->weight[row] };
         all += s->weight[row];
     }
-    qsort(sorted, (size_t)s->rows, sizeof *sorted, by_target);
+    qsort(sorted, s->rows, sizeof *sorted, by_target);
     for (int64_t k = 0; k < s->width; k++)
         constant += loss_of_constant(sorted, s->rows, all, of->level[k]);
     constant /= (double)s->width;
@@ -550,7 +550,7 @@ static void count_classes(tally *t, const et_class_predictions *p)
         if (p->threshold > 0 && p->classes == 2)
             best = (double)row[!p->first] >= p->threshold ? !p->first : p->first;
         first = first ? first : row;
-        t->same &= !memcmp(first, row, (size_t)p->classes * sizeof *row);
+        t->same &= !memcmp(first, row, p->classes * sizeof *row);
         t->rows += weight;
         t->written[p->target[i]] += weight;
         t->predicted[best] += weight;

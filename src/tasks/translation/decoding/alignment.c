@@ -136,7 +136,7 @@ static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, in
     if (shift)
         a->ids[side][0] = before;
     if (count)
-        memcpy(a->ids[side] + shift, ids, (size_t)count * sizeof *ids);
+        memcpy(a->ids[side] + shift, ids, count * sizeof *ids);
     for (int64_t i = 0; i < a->room[side]; i++) {
         a->positions[side][i] = i < rows ? (int32_t)i : 0;
         if (i >= rows)
@@ -205,8 +205,8 @@ static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last,
     const float *keys = et_plan_output(a->plan, 1).data;
     const int64_t width = a->model.width;
     et_alignment found = { .source = 0, .weight = -1, .weights = sum };
-    memset(weight, 0, (size_t)length * sizeof *weight);
-    memset(sum, 0, (size_t)words * sizeof *sum);
+    memset(weight, 0, length * sizeof *weight);
+    memset(sum, 0, words * sizeof *sum);
     for (int64_t row = first; row <= last; row++)
         et_aligner_add_weights(query + row * width, keys, width,
                                a->model.decoder.num_attention_heads, length, weight, scratch);
@@ -225,10 +225,10 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
     et_assert(length > 0 && count >= 0);
     if (out)
         *out = (et_aligned){ .items = NULL };
-    int *from = et_arena_array(arena, (size_t)length, sizeof *from);
-    int *to = et_arena_array(arena, (size_t)count, sizeof *to);
+    int *from = et_arena_array(arena, length, sizeof *from);
+    int *to = et_arena_array(arena, count, sizeof *to);
     double *memory = et_arena_array(arena, 2 * (size_t)length, sizeof *memory);
-    et_alignment *items = et_arena_array(arena, (size_t)count, sizeof *items);
+    et_alignment *items = et_arena_array(arena, count, sizeof *items);
     if (!from || !to || !memory || !items)
         return et_alloc_failed(error, (size_t)(2 * length) * sizeof *memory, "alignments");
     int words = number_words(a->sides.source, source, length - 1, from);
@@ -248,9 +248,9 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
             continue;
         while (last + 1 < count && to[last + 1] == to[i])
             last++;
-        double *sum = et_arena_array(arena, (size_t)words, sizeof *sum);
+        double *sum = et_arena_array(arena, words, sizeof *sum);
         if (!sum)
-            return et_alloc_failed(error, (size_t)words * sizeof *sum, "alignments");
+            return et_alloc_failed(error, words * sizeof *sum, "alignments");
         et_alignment found = align_word(a, i, last, from, words, length, memory, sum);
         found.target = to[i];
         items[out->count++] = found;
@@ -280,7 +280,7 @@ static void write_found(et_strbuf *to, const et_aligned *found)
         const et_alignment *a = &found->items[i];
         const word one = { a->weight, a->target, a->source };
         et_strbuf_append_bytes(to, &one, sizeof one);
-        et_strbuf_append_bytes(to, a->weights, (size_t)all.source * sizeof *a->weights);
+        et_strbuf_append_bytes(to, a->weights, all.source * sizeof *a->weights);
     }
 }
 
@@ -298,13 +298,12 @@ static bool read_pair(void *payload, int64_t item, et_collected *from, int rank)
     if (!all || all->target < 0 || all->source < 0 ||
         (size_t)all->target > from->size[rank] / sizeof(word))
         return false;
-    et_alignment *items = et_arena_array(arena, (size_t)all->target, sizeof *items);
+    et_alignment *items = et_arena_array(arena, all->target, sizeof *items);
     r->pairs[item].found = (et_aligned){ items, all->target, all->source };
     for (int i = 0; items && i < all->target; i++) {
         const word *one = et_collected_copy(from, rank, sizeof *one, arena);
         const double *weights =
-            one ? et_collected_copy(from, rank, (size_t)all->source * sizeof *weights, arena)
-                : NULL;
+            one ? et_collected_copy(from, rank, all->source * sizeof *weights, arena) : NULL;
         if (!weights)
             return false;
         items[i] = (et_alignment){ one->source, one->target, one->weight, weights };

@@ -114,7 +114,7 @@ static void insert(candidate *list, int *count, int most, candidate item)
     if (at >= most)
         return;
     int moved = (*count < most ? *count : most - 1) - at;
-    memmove(&list[at + 1], &list[at], (size_t)moved * sizeof *list);
+    memmove(&list[at + 1], &list[at], moved * sizeof *list);
     list[at] = item;
     if (*count < most)
         (*count)++;
@@ -158,13 +158,13 @@ static void finish(et_beam *beam, const candidate *item)
         beam->finished_log_p[i] = beam->finished_log_p[i - 1];
         beam->finished_length[i] = beam->finished_length[i - 1];
         memcpy(finished_ids(beam, i), finished_ids(beam, i - 1),
-               (size_t)beam->finished_length[i] * sizeof(int32_t));
+               beam->finished_length[i] * sizeof(int32_t));
     }
     beam->finished[at] = score;
     beam->finished_log_p[at] = item->log_p;
     beam->finished_length[at] = length;
     int32_t *ids = finished_ids(beam, at);
-    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), beam->length * sizeof(int32_t));
     ids[beam->length] = item->token;
     if (beam->finished_count < size)
         beam->finished_count++;
@@ -175,7 +175,7 @@ static void finish(et_beam *beam, const candidate *item)
 static void live_on(et_beam *beam, const candidate *item, int i, int *parent, int32_t *next)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
-    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), beam->length * sizeof(int32_t));
     ids[beam->length] = item->token;
     parent[i] = item->parent;
     next[i] = item->token;
@@ -238,7 +238,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
         live_on(beam, &list[0], lives, parent, next);
         alive[lives] = NEVER;
     }
-    memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
+    memcpy(beam->alive, alive, size * sizeof *alive);
     beam->side = !beam->side;
     beam->living = size;
     beam->length++;
@@ -381,14 +381,14 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
         ids[beam->length] = offer->candidate.token;
         offer->bank = et_phrases_tokens(beam->phrases, offer->met, ids, beam->length + 1);
     }
-    qsort(beam->offers, (size_t)beam->offer_count, sizeof *beam->offers, by_bank);
+    qsort(beam->offers, beam->offer_count, sizeof *beam->offers, by_bank);
     const int count = share_beam(beam, finish_offers(beam), chosen);
     /* The likeliest first, since the first hypothesis decides about the end of the search. If the
      * search ends here without results, those with most of the phrases. */
     const bool unfinished = beam->length + 1 >= beam->max_length && !beam->finished_count;
     for (int i = 0; i < count && !unfinished; i++)
         chosen[i].bank = 0;
-    qsort(chosen, (size_t)count, sizeof *chosen, by_bank);
+    qsort(chosen, count, sizeof *chosen, by_bank);
     for (int i = 0; i < count; i++) {
         live_on(beam, &chosen[i].candidate, i, parent, next);
         beam->alive[i] = chosen[i].candidate.log_p;

@@ -259,13 +259,13 @@ static void refill(et_search *search, queue *q)
 static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const et_beam *beam)
 {
     const int count = et_beam_results(beam);
-    et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
+    et_decoder_result *results = et_arena_array(arena, count, sizeof *results);
     for (int i = 0; i < count && results; i++) {
         results[i] = et_beam_result(beam, i);
-        int32_t *ids = et_arena_array(arena, (size_t)results[i].count, sizeof *ids);
+        int32_t *ids = et_arena_array(arena, results[i].count, sizeof *ids);
         if (!ids)
             return false;
-        memcpy(ids, results[i].ids, (size_t)results[i].count * sizeof *ids);
+        memcpy(ids, results[i].ids, results[i].count * sizeof *ids);
         results[i].ids = ids;
     }
     sentence->count = count;
@@ -424,12 +424,12 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                 .error = error };
     if (!count)
         return ET_OK;
-    q.order = et_alloc((size_t)count, sizeof *q.order);
+    q.order = et_alloc(count, sizeof *q.order);
     if (!q.order)
-        return et_alloc_failed(error, (size_t)count * sizeof *q.order, "decoding");
+        return et_alloc_failed(error, count * sizeof *q.order, "decoding");
     for (int64_t i = 0; i < count; i++)
         q.order[i] = &sentences[i];
-    qsort(q.order, (size_t)count, sizeof *q.order, longer_first);
+    qsort(q.order, count, sizeof *q.order, longer_first);
     int status = run_queue(decoder, &q, error);
     pthread_cond_destroy(&q.moved);
     pthread_mutex_destroy(&q.lock);
@@ -452,7 +452,7 @@ static void write_results(et_strbuf *to, const et_decoder_sentence *sentence)
         const et_decoder_result *r = &sentence->results[i];
         numbers n = { r->count, r->length, r->score, r->log_p };
         et_strbuf_append_bytes(to, &n, sizeof n);
-        et_strbuf_append_bytes(to, r->ids, (size_t)r->count * sizeof *r->ids);
+        et_strbuf_append_bytes(to, r->ids, r->count * sizeof *r->ids);
     }
 }
 
@@ -465,7 +465,7 @@ static bool read_result(et_collected *from, int rank, et_decoder_result *to, et_
     memcpy(&n, at, sizeof n);
     if (n.count < 0)
         return false;
-    const int32_t *ids = et_collected_copy(from, rank, (size_t)n.count * sizeof *ids, arena);
+    const int32_t *ids = et_collected_copy(from, rank, n.count * sizeof *ids, arena);
     *to = (et_decoder_result){ ids, n.count, n.length, n.score, n.log_p };
     return ids != NULL;
 }
@@ -493,7 +493,7 @@ static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *
     int64_t ranks = et_comm_size(comm), rank = et_comm_rank(comm), mine = 0;
     et_decoder_sentence *own = et_arena_array(arena, (size_t)(count / ranks + 1), sizeof *own);
     if (!own)
-        return et_alloc_failed(error, (size_t)count * sizeof *own, "sentences");
+        return et_alloc_failed(error, count * sizeof *own, "sentences");
     for (int64_t i = rank; i < count; i += ranks)
         own[mine++] = sentences[i];
     progress_of_all all = { progress, payload, ranks, count };
@@ -522,7 +522,7 @@ static bool read_sentence(void *payload, int64_t item, et_collected *from, int r
     memcpy(&count, at, sizeof count);
     if (count < 1 || (size_t)count > from->size[rank] / sizeof(numbers))
         return false;
-    et_decoder_result *results = et_arena_array(r->arena, (size_t)count, sizeof *results);
+    et_decoder_result *results = et_arena_array(r->arena, count, sizeof *results);
     bool whole = results != NULL;
     for (int32_t i = 0; whole && i < count; i++)
         whole = read_result(from, rank, &results[i], r->arena);
@@ -557,7 +557,7 @@ int et_decoder_run_wanted(et_decoder *decoder, et_comm *comm, et_decoder_sentenc
     et_decoder_sentence *some = et_arena_array(arena, (size_t)count + 1, sizeof *some);
     int64_t wanted = 0;
     if (!some)
-        return et_alloc_failed(error, (size_t)count * sizeof *some, "sentences");
+        return et_alloc_failed(error, count * sizeof *some, "sentences");
     for (int64_t i = 0; i < count; i++)
         if (wants(&sentences[i]))
             some[wanted++] = sentences[i];

@@ -162,7 +162,7 @@ static void average(et_sampling *choice)
     };
     const int64_t count = choice->vocabulary, models = choice->options.model_count;
     float *most = choice->log_p, *sum = choice->each + models * count;
-    memcpy(most, choice->each, (size_t)count * sizeof *most);
+    memcpy(most, choice->each, count * sizeof *most);
     for (int64_t m = 1; m < models; m++)
         for (int64_t i = 0; i < count; i++) {
             const float other = choice->each[m * count + i];
@@ -200,7 +200,7 @@ bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampli
     if (several)
         finite = read_models(choice, logits);
     else
-        memcpy(choice->log_p, logits[0], (size_t)choice->count * sizeof **logits);
+        memcpy(choice->log_p, logits[0], choice->count * sizeof **logits);
     if (noisy) {
         /* Four tokens share a block of random words. */
         et_random random = { choice->options.seed, which.sentence, et_random_site("decode/noise") };

@@ -117,7 +117,7 @@ static int make_caches(et_search_model *model, et_error *error)
 {
     size_t layers = (size_t)model->transformer.decoder.num_layers;
     size_t row = (size_t)(2 * model->transformer.width) * et_dtype_size(model->act);
-    const size_t state = (size_t)model->transformer.width * sizeof(float);
+    const size_t state = model->transformer.width * sizeof(float);
     size_t self = (size_t)slots_of(model) * (model->transformer.decoder.ssru ? state : row);
     size_t cross = (size_t)model->size.tokens * row;
     model->self_cache = et_alloc_zero(layers, sizeof(void *));
@@ -416,7 +416,7 @@ static int make_inputs(et_search *search, et_error *error)
     size_t rows = (size_t)rows_of(search), slots = rows * (size_t)size->target;
     search->rows.ids = et_alloc_zero(5 * rows, sizeof(int32_t));
     search->slots = et_alloc_zero(2 * slots, sizeof(int32_t));
-    search->seats = et_alloc_zero((size_t)size->seats, sizeof *search->seats);
+    search->seats = et_alloc_zero(size->seats, sizeof *search->seats);
     if (!search->rows.ids || !search->slots || !search->seats)
         return et_alloc_failed(error, 2 * slots * sizeof(int32_t), "decoding");
     search->rows.positions = search->rows.ids + rows;
@@ -492,7 +492,7 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
     search->options = *options;
     search->size = *size;
     search->count = 1 + options->other_count;
-    search->models = et_alloc_zero((size_t)search->count, sizeof *search->models);
+    search->models = et_alloc_zero(search->count, sizeof *search->models);
     int status = search->models ? ET_OK : et_alloc_failed(error, 0, "decoding");
     if (!status && !(status = make_inputs(search, error)))
         status = make_models(search, models, device, packed_by, error);
@@ -536,7 +536,7 @@ static void make_list(et_search *search, seat *at, const et_decoder_sentence *se
     const et_phrases *phrases = sentence->phrases;
     const int64_t parts = (vocabulary_of(search) + 63) / 64;
     at->word_count = 0;
-    memset(search->listable, 0, (size_t)parts * sizeof *search->listable);
+    memset(search->listable, 0, parts * sizeof *search->listable);
     /* As Marian makes it: up to a multiple of eight the next tokens after the first ones belong to
      * it. */
     const int64_t first = et_lexicon_first(search->options.lexicon);
@@ -700,7 +700,7 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
     int64_t target = search->size.target, length = at->beam.length;
     int32_t *slots = search->slot + row * target;
     const int32_t *parents = search->other_slot + (at->row + at->parent[i]) * target;
-    memcpy(slots, parents, (size_t)length * sizeof *slots);
+    memcpy(slots, parents, length * sizeof *slots);
     slots[length] = (int32_t)((at->first + length) * search->options.beam.size + i);
     search->rows.ids[row] = at->next[i];
     search->rows.positions[row] = (int32_t)length;

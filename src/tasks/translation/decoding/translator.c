@@ -154,7 +154,7 @@ static int encode_line(et_translator *t, const char *line, size_t number,
                "model's tags, or use --tag: %s",
                number, t->tags);
     if (!status && count) {
-        others = et_arena_array(arena, (size_t)count, sizeof *others);
+        others = et_arena_array(arena, count, sizeof *others);
         status = others ? ET_OK : et_alloc_failed(error, 0, "a sentence");
     }
     for (int i = 0; i < count && !status; i++)
@@ -665,7 +665,7 @@ static int make_sentence(const et_embedded *source, et_decoder_sentence *sentenc
     if (!source->mask || !source->count)
         return ET_OK;
     float *rows = et_arena_array(arena, (size_t)source->count * width, sizeof *rows);
-    int32_t *positions = et_arena_array(arena, (size_t)source->count, sizeof *positions);
+    int32_t *positions = et_arena_array(arena, source->count, sizeof *positions);
     if (!rows || !positions)
         return et_alloc_failed(error, (size_t)source->count * width * sizeof *rows, "a source");
     int64_t kept = 0;

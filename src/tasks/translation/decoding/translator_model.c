@@ -242,7 +242,7 @@ static int join_suppressed(et_translator *t, et_error *error)
     for (int i = -1; i < t->other_count; i++) {
         const et_sampling_options *of = i < 0 ? &t->choice : &t->others[i]->choice;
         if (of->never_count)
-            memcpy(end, of->never, (size_t)of->never_count * sizeof *ids);
+            memcpy(end, of->never, of->never_count * sizeof *ids);
         end += of->never_count;
     }
     t->choice.never = ids;

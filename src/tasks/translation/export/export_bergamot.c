@@ -107,7 +107,7 @@ static int list_products(calibration *c, et_node *decoded, et_error *error)
     c->outputs = et_alloc((size_t)count + 3, sizeof(et_node *));
     c->products = et_alloc((size_t)count + 1, sizeof *c->products);
     if (!c->outputs || !c->products)
-        return et_alloc_failed(error, (size_t)count * sizeof *c->products, "a calibration");
+        return et_alloc_failed(error, count * sizeof *c->products, "a calibration");
     for (int i = 0; i < count; i++) {
         et_node *node = graph->nodes[i];
         if (node->op != ET_OP_MATMUL || node->input[1]->op != ET_OP_PARAM)
@@ -608,7 +608,7 @@ static int write_weights(output *o, const char *path, et_error *error)
     o->written = et_alloc(o->count, sizeof *o->written);
     o->room = et_alloc((size_t)o->m.list.most + 1, sizeof *o->room);
     if (!o->written || !o->room)
-        return et_alloc_failed(error, (size_t)o->m.list.most, "a model to export");
+        return et_alloc_failed(error, o->m.list.most, "a model to export");
     for (size_t k = 0; k < o->count; k++) {
         const item *i = &o->items[k];
         const et_marian_type type = type_of(i);

@@ -92,7 +92,7 @@ static void put_option(output *o, const char *stack, const char *name, int value
 static void put_floats(output *o, const char *name, const float *values, et_shape shape)
 {
     put_head(o, name, shape.rank, shape.size, TYPE_FLOAT32, sizeof *values);
-    put(o, values, (size_t)et_shape_count(shape) * sizeof *values);
+    put(o, values, et_shape_count(shape) * sizeof *values);
 }
 
 /* Writes an Etude parameter under CTranslate2's name; turned: transposes the matrix. */
@@ -275,9 +275,8 @@ static int make_room(output *o)
     if (most > UINT32_MAX / (int64_t)sizeof *o->room)
         return et_fail(o->error, ET_EFAIL, "CTranslate2 does not support matrices of %lld elements",
                        (long long)most);
-    o->room = et_alloc((size_t)most, sizeof *o->room);
-    return o->room ? ET_OK
-                   : et_alloc_failed(o->error, (size_t)most * sizeof *o->room, "a model to export");
+    o->room = et_alloc(most, sizeof *o->room);
+    return o->room ? ET_OK : et_alloc_failed(o->error, most * sizeof *o->room, "a model to export");
 }
 
 static int write_bytes(output *o, const char *path)

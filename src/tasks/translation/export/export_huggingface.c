@@ -425,7 +425,7 @@ static int write_tensors(output *o, const char *path, et_error *error)
 {
     const et_safetensors_reader reader = { read_item, o };
     et_safetensors_item *items = et_alloc(o->list.count, sizeof *items);
-    o->room = et_alloc((size_t)o->list.most, sizeof *o->room);
+    o->room = et_alloc(o->list.most, sizeof *o->room);
     for (size_t i = 0; items && i < o->list.count; i++)
         items[i] = (et_safetensors_item){ .name = o->list.tensors[i].name,
                                           .tensor = { .dtype = dtype_at(o, i),
@@ -433,7 +433,7 @@ static int write_tensors(output *o, const char *path, et_error *error)
     int status =
         items && o->room
             ? et_safetensors_write_foreign(path, "pt", items, o->list.count, &reader, error)
-            : et_alloc_failed(error, (size_t)o->list.most * sizeof *o->room, "a tensor");
+            : et_alloc_failed(error, o->list.most * sizeof *o->room, "a tensor");
     et_free(items);
     et_free(o->room);
     return status;

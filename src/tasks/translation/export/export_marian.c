@@ -154,7 +154,7 @@ static int write_weights(output *o, const char *path, et_error *error)
     const et_exported_tensors *list = &o->m.list;
     const size_t count = list->count;
     o->items = et_alloc(count + 1, sizeof *o->items);
-    o->room = et_alloc((size_t)list->most, sizeof *o->room);
+    o->room = et_alloc(list->most, sizeof *o->room);
     int status = o->items && o->room ? et_marian_export_print_settings(&o->m, &text, error)
                                      : et_alloc_failed(error, count, "a model to export");
     for (size_t i = 0; i < count && !status; i++)

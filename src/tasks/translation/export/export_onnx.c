@@ -184,10 +184,10 @@ static int add_decoder_inputs(decoder *d, et_error *error)
     const int64_t rows[] = { -1, d->model->width };
     et_onnx *m = d->m;
     d->cache_count = CACHES * d->model->decoder.num_layers;
-    d->caches = et_arena_alloc(&d->arena, (size_t)d->cache_count * sizeof *d->caches);
+    d->caches = et_arena_alloc(&d->arena, d->cache_count * sizeof *d->caches);
     d->bindings = et_arena_alloc(&d->arena, ((size_t)d->cache_count + 5) * sizeof *d->bindings);
     if (!d->caches || !d->bindings)
-        return et_alloc_failed(error, (size_t)d->cache_count * sizeof *d->caches, "a decoder");
+        return et_alloc_failed(error, d->cache_count * sizeof *d->caches, "a decoder");
     d->mask = mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
     const char *tokens = et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2);
     if (!d->past) {

@@ -429,7 +429,7 @@ static int copy_values(et_params *to, et_params *from, const et_patterns *wanted
 {
     const int count = et_params_count(to);
     int *found = et_alloc((size_t)count + 1, sizeof *found);
-    int status = !found   ? et_alloc_failed(error, (size_t)count, "a list of weights")
+    int status = !found   ? et_alloc_failed(error, count, "a list of weights")
                  : wanted ? ET_OK
                           : check_all_taken(to, from, folder, error);
     bool any = false;
@@ -447,7 +447,7 @@ static int copy_values(et_params *to, et_params *from, const et_patterns *wanted
     for (int i = 0; i < count && !status; i++)
         if (found[i] >= 0)
             memcpy(et_params_values_of(to, i), et_params_values_of(from, found[i]),
-                   (size_t)et_shape_count(et_params_shape(to, i)) * sizeof(float));
+                   et_shape_count(et_params_shape(to, i)) * sizeof(float));
     if (!status)
         et_params_changed(to, true);
     et_free(found);

@@ -362,8 +362,7 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
     const et_safetensors_item *of = &list->items[item];
     int status = weights_file_read(list->file, of->name, &values, error);
     return status ? status
-                  : take(payload, values, (size_t)et_shape_count(of->tensor.shape) * sizeof *values,
-                         error);
+                  : take(payload, values, et_shape_count(of->tensor.shape) * sizeof *values, error);
 }
 
 static int make_unused(unused *list, char **bytes, size_t *length, et_error *error)
@@ -493,7 +492,7 @@ static int read_marian_table(const et_import_reading *r, const char *name, const
     if (status)
         return status;
     memcpy(table, values, (size_t)(rows * width) * sizeof *table);
-    memset(table + rows * width, 0, (size_t)width * sizeof *table);
+    memset(table + rows * width, 0, width * sizeof *table);
     return ET_OK;
 }
 
@@ -511,7 +510,7 @@ static int read_output(const et_import_reading *r, const char *scope, et_error *
     for (int64_t i = 0; i < rows && !status; i++)
         for (int64_t k = 0; k < width; k++)
             table[i * width + k] = values[k * rows + i];
-    memset(table + rows * width, 0, (size_t)width * sizeof *table);
+    memset(table + rows * width, 0, width * sizeof *table);
     return status;
 }
 
@@ -542,7 +541,7 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
     bool done = false;
     int status = ET_OK;
     float *rows = import_param(r, of->scope, "table", &shape);
-    const size_t bytes = (size_t)et_shape_count(shape) * sizeof *rows;
+    const size_t bytes = et_shape_count(shape) * sizeof *rows;
     for (int i = 0; i < TABLE_NAMES && of->names[i] && !status; i++) {
         const float *values;
         if (!weights_file_find(r->file, of->names[i], &there))
@@ -636,7 +635,7 @@ static int read_bias(const et_import_reading *r, bool marian, et_error *error)
     int status = weights_file_need(r->file, marian ? ET_MARIAN_BIAS : "final_logits_bias",
                                    et_shape_2(1, count), &values, error);
     if (!status)
-        memcpy(bias, values, (size_t)count * sizeof *bias);
+        memcpy(bias, values, count * sizeof *bias);
     if (marian)
         bias[count] = 0;
     return status;
@@ -669,7 +668,7 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
     const int64_t count = et_shape_count(shape);
     float *made = status ? NULL : et_alloc((size_t)count + 1, sizeof *made);
     if (!status && !made)
-        status = et_alloc_failed(error, (size_t)count * sizeof *made, "positions");
+        status = et_alloc_failed(error, count * sizeof *made, "positions");
     const char *is = NULL;
     for (int open = 1; open >= 0 && !status && !is; open--) {
         et_positions_fill(made, shape.size[0], width, open);

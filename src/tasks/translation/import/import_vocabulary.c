@@ -110,9 +110,9 @@ static int read_model(renumbering *r, const void *model, size_t length, const ch
     if (status)
         return status;
     r->count = r->facts.pieces;
-    r->pieces = et_alloc_zero((size_t)r->count, sizeof *r->pieces);
-    r->names = et_alloc_zero((size_t)r->count, sizeof *r->names);
-    r->listed = et_alloc_zero((size_t)r->count, sizeof *r->listed);
+    r->pieces = et_alloc_zero(r->count, sizeof *r->pieces);
+    r->names = et_alloc_zero(r->count, sizeof *r->names);
+    r->listed = et_alloc_zero(r->count, sizeof *r->listed);
     if (r->pieces && r->names && r->listed) {
         size_t at = 0;
         for (int32_t i = 0; i < r->count; i++) {

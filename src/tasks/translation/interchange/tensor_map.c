@@ -195,7 +195,7 @@ void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, flo
     et_assert(params && values);
     const int64_t count = et_shape_count(mapped->shape);
     if (mapped->param < 0) {
-        memset(values, 0, (size_t)count * sizeof *values);
+        memset(values, 0, count * sizeof *values);
         return;
     }
     const float *from = et_params_values_of(params, mapped->param);
