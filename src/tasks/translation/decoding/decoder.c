@@ -35,10 +35,11 @@
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 
-/* device and the pointers in models are borrowed, but their transformers are copies; searches,
- * alone and over are owned. All searches have the same size, because they are made together. A
- * search is NULL until a run wants as many threads. */
+/* device and the pointers in models are borrowed, but their transformers are copies. All searches
+ * have the same size, because they are made together. A search is NULL until a run wants as many
+ * threads. */
 struct et_decoder {
+    et_arena arena;           /* of all arrays */
     et_decoder_model *models; /* [1 + others] */
     et_transformer *transformers;
     et_device *device;
@@ -106,13 +107,14 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     decoder->options = *options;
     decoder->size.seats = options->sentences;
     const size_t threads = (size_t)device->threads, models = 1 + (size_t)options->other_count;
-    decoder->models = et_alloc_zero(models, sizeof *decoder->models);
-    decoder->transformers = et_alloc_zero(models, sizeof *decoder->transformers);
-    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
-    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
-    decoder->over = et_alloc(threads * (size_t)decoder->options.sentences, sizeof *decoder->over);
-    if (!decoder->models || !decoder->transformers || !decoder->searches || !decoder->alone ||
-        !decoder->over) {
+    et_arena *arena = &decoder->arena;
+    decoder->models = et_arena_array(arena, models, sizeof *decoder->models);
+    decoder->transformers = et_arena_array(arena, models, sizeof *decoder->transformers);
+    decoder->searches = et_arena_array(arena, threads, sizeof *decoder->searches);
+    decoder->alone = et_arena_array(arena, threads, sizeof *decoder->alone);
+    decoder->over =
+        et_arena_array(arena, threads * (size_t)options->sentences, sizeof *decoder->over);
+    if (arena->failed) {
         et_decoder_free(decoder);
         *out = NULL;
         return et_alloc_failed(error, 0, "a decoder");
@@ -129,11 +131,7 @@ void et_decoder_free(et_decoder *decoder)
         return;
     if (decoder->searches)
         free_searches(decoder);
-    et_free(decoder->models);
-    et_free(decoder->transformers);
-    et_free(decoder->searches);
-    et_free(decoder->alone);
-    et_free(decoder->over);
+    et_arena_release(&decoder->arena);
     et_free(decoder);
 }
 

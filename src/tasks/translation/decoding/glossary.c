@@ -30,7 +30,7 @@ typedef struct entry {
 
 struct et_glossary {
     et_arena arena; /* of terms and words */
-    char *path;
+    const char *path;
     et_map words;   /* a word, as written or in lower case, to its number */
     entry *entries; /* [count], sorted */
     size_t count, room;
@@ -320,8 +320,7 @@ static bool is_blank(const et_text_line *line)
 
 static int read_file(et_glossary *g, et_error *error)
 {
-    const char *path = g->path;
-    const et_strings paths = { &path, 1 };
+    const et_strings paths = { &g->path, 1 };
     et_text *text;
     et_text_line line;
     int status = et_text_open(&text, &paths, error);
@@ -333,7 +332,7 @@ static int read_file(et_glossary *g, et_error *error)
     et_text_close(text);
     if (!status && !g->count)
         status =
-            et_fail(error, ET_EDATA, "%s: no terms: write source term, TAB, target term", path);
+            et_fail(error, ET_EDATA, "%s: no terms: write source term, TAB, target term", g->path);
     return status;
 }
 
@@ -344,7 +343,7 @@ int et_glossary_open(et_glossary **out, const char *path, et_error *error)
     *out = g;
     if (!g)
         return et_alloc_failed(error, sizeof *g, "a glossary");
-    g->path = et_strdup(path);
+    g->path = et_arena_strdup(&g->arena, path);
     int status = g->path ? read_file(g, error) : et_alloc_failed(error, strlen(path), "a path");
     if (!status)
         status = index_entries(g, error);
@@ -361,7 +360,6 @@ void et_glossary_close(et_glossary *g)
         return;
     et_map_release(&g->words);
     et_free(g->entries);
-    et_free(g->path);
     et_arena_release(&g->arena);
     et_free(g);
 }

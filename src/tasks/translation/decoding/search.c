@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "engine/exec/plan.h"
 #include "engine/kernel/kernels.h"
@@ -348,22 +349,21 @@ typedef struct seat {
     int64_t first, most;     /* its positions of the self caches, a slot for each hypothesis */
     int segment;             /* of the encoder's batch while it enters; -1: inside */
     int row, rows;
-    int32_t *words; /* [word_count] its sentence's shortlist, in room for the vocabulary; owned */
+    int32_t *words; /* [word_count] its sentence's shortlist, in room for the vocabulary */
     int64_t word_count;
     int parent[ET_BEAM_SIZE_MAX];
     int32_t next[ET_BEAM_SIZE_MAX];
 } seat;
 
-/* Owns models, tables and places. ids owns the inputs of a decoder step: the other members of rows
- * point into the same block. */
+/* Owns models and places. The members of rows point into one block. */
 struct et_search {
+    et_arena arena; /* of models, places and all tables */
     et_decoder_options options;
     et_search_size size;
     et_search_model *models; /* [count] the first decides about vocabulary and search */
     int count;
     et_search_rows rows;
-    int32_t *slots; /* [2][rows, target]; owns the next two, which take turns */
-    int32_t *slot, *other_slot;
+    int32_t *slot, *other_slot; /* [rows, target]; they take turns */
     seat *seats;
     /* If logits are read: their reader, and the best tokens of a place's rows, [size, 2 size]. */
     et_sampling choice;
@@ -390,20 +390,10 @@ void et_search_free(et_search *search)
         return;
     for (int i = 0; search->models && i < search->count; i++)
         search_model_release(&search->models[i]);
-    for (int i = 0; search->seats && i < search->size.seats; i++) {
-        seat *at = &search->seats[i];
-        et_beam_release(&at->beam);
-        et_free(at->words);
-    }
+    for (int i = 0; search->seats && i < search->size.seats; i++)
+        et_beam_release(&search->seats[i].beam);
     et_sampling_release(&search->choice);
-    et_free(search->listable);
-    et_free(search->listed);
-    et_free(search->best);
-    et_free(search->best_token);
-    et_free(search->seats);
-    et_free(search->models);
-    et_free(search->rows.ids);
-    et_free(search->slots);
+    et_arena_release(&search->arena);
     et_free(search);
 }
 
@@ -414,16 +404,15 @@ static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
     size_t rows = (size_t)rows_of(search), slots = rows * (size_t)size->target;
-    search->rows.ids = et_alloc_zero(5 * rows, sizeof(int32_t));
-    search->slots = et_alloc_zero(2 * slots, sizeof(int32_t));
-    search->seats = et_alloc_zero(size->seats, sizeof *search->seats);
-    if (!search->rows.ids || !search->slots || !search->seats)
+    search->rows.ids = et_arena_array(&search->arena, 5 * rows, sizeof(int32_t));
+    search->slot = et_arena_array(&search->arena, 2 * slots, sizeof(int32_t));
+    search->seats = et_arena_array(&search->arena, size->seats, sizeof *search->seats);
+    if (search->arena.failed)
         return et_alloc_failed(error, 2 * slots * sizeof(int32_t), "decoding");
     search->rows.positions = search->rows.ids + rows;
     search->rows.self_length = search->rows.positions + rows;
     search->rows.state_slots = search->rows.self_length + rows;
-    search->slot = search->slots;
-    search->other_slot = search->slots + slots;
+    search->other_slot = search->slot + slots;
     int status = ET_OK;
     for (int i = 0; i < size->seats && !status; i++)
         status =
@@ -457,9 +446,9 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
                                    &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
     if (!status && best <= 0) {
         const size_t wide = (size_t)search->options.beam.size, found = 2 * wide * wide;
-        search->best = et_alloc(found, sizeof *search->best);
-        search->best_token = et_alloc(found, sizeof *search->best_token);
-        status = search->best && search->best_token
+        search->best = et_arena_array(&search->arena, found, sizeof *search->best);
+        search->best_token = et_arena_array(&search->arena, found, sizeof *search->best_token);
+        status = !search->arena.failed
                      ? et_sampling_init(&search->choice, &search->options.choice,
                                         vocabulary_of(search), error)
                      : et_alloc_failed(error, found * sizeof *search->best, "decoding");
@@ -471,12 +460,14 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
     const size_t size = (size_t)search->options.beam.size * vocabulary;
     if (!search->options.lexicon)
         return ET_OK;
-    search->listed = et_alloc(size, sizeof *search->listed);
-    search->listable = et_alloc((vocabulary + 63) / 64, sizeof *search->listable);
-    bool ok = search->listed && search->listable;
-    for (int i = 0; i < search->size.seats && ok; i++)
-        ok = (search->seats[i].words = et_alloc(vocabulary, sizeof(int32_t))) != NULL;
-    return ok ? ET_OK : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
+    search->listed = et_arena_array(&search->arena, size, sizeof *search->listed);
+    search->listable =
+        et_arena_array(&search->arena, (vocabulary + 63) / 64, sizeof *search->listable);
+    for (int i = 0; i < search->size.seats; i++)
+        search->seats[i].words = et_arena_array(&search->arena, vocabulary, sizeof(int32_t));
+    return !search->arena.failed
+               ? ET_OK
+               : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
 }
 
 int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
@@ -492,7 +483,7 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
     search->options = *options;
     search->size = *size;
     search->count = 1 + options->other_count;
-    search->models = et_alloc_zero(search->count, sizeof *search->models);
+    search->models = et_arena_array(&search->arena, search->count, sizeof *search->models);
     int status = search->models ? ET_OK : et_alloc_failed(error, 0, "decoding");
     if (!status && !(status = make_inputs(search, error)))
         status = make_models(search, models, device, packed_by, error);

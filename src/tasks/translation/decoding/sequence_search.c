@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/decoding/sampling.h"
 
 struct et_sequence_search {
+    et_arena arena; /* of all arrays */
     et_sequence_options options;
     int64_t count;
     et_beam *beams; /* [count] */
@@ -88,13 +90,13 @@ static int open_all(et_sequence_search *s, et_error *error)
                                          .seed = o->seed,
                                          .first = o->first,
                                          .first_count = o->first_count };
-    s->beams = et_alloc_zero((size_t)s->count + 1, sizeof *s->beams);
-    s->ids = et_alloc_zero(2 * rows * (size_t)(o->max_length + 1) + 1, sizeof *s->ids);
-    s->parent = et_alloc(rows + 1, sizeof *s->parent);
-    s->logits = et_alloc(rows * (size_t)o->vocabulary + 1, sizeof *s->logits);
-    s->log_p = et_alloc(2 * size * size, sizeof *s->log_p);
-    s->token = et_alloc(2 * size * size, sizeof *s->token);
-    if (!s->beams || !s->ids || !s->parent || !s->logits || !s->log_p || !s->token)
+    s->beams = et_arena_array(&s->arena, s->count, sizeof *s->beams);
+    s->ids = et_arena_array(&s->arena, 2 * rows * (size_t)(o->max_length + 1), sizeof *s->ids);
+    s->parent = et_arena_array(&s->arena, rows, sizeof *s->parent);
+    s->logits = et_arena_array(&s->arena, rows * (size_t)o->vocabulary, sizeof *s->logits);
+    s->log_p = et_arena_array(&s->arena, 2 * size * size, sizeof *s->log_p);
+    s->token = et_arena_array(&s->arena, 2 * size * size, sizeof *s->token);
+    if (s->arena.failed)
         return et_alloc_failed(error, rows * (size_t)o->vocabulary * sizeof *s->logits, "a search");
     int status = et_sampling_init(&s->choice, &choice, o->vocabulary, error);
     for (int64_t i = 0; i < s->count && !status; i++) {
@@ -235,11 +237,6 @@ void et_sequence_search_free(et_sequence_search *s)
     for (int64_t i = 0; s->beams && i < s->count; i++)
         et_beam_release(&s->beams[i]);
     et_sampling_release(&s->choice);
-    et_free(s->beams);
-    et_free(s->ids);
-    et_free(s->parent);
-    et_free(s->logits);
-    et_free(s->log_p);
-    et_free(s->token);
+    et_arena_release(&s->arena);
     et_free(s);
 }
