@@ -527,7 +527,6 @@ int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *ki
     et_multitask_kind *kind = et_alloc_zero(1, sizeof *kind);
     if (!kind)
         return et_alloc_failed(error, sizeof *kind, "a kind of task");
-    kind->arena = (et_arena)ET_ARENA_INIT;
     kind->count = count;
     memcpy(kind->kinds, kinds, count * sizeof(const et_task_kind *));
     int status = make(kind, error);

@@ -407,7 +407,6 @@ static int open_series(et_series_run **out, const et_experiment *experiment, et_
     *out = NULL;
     if (!s)
         return et_alloc_failed(error, sizeof *s, "candidates");
-    s->arena = (et_arena)ET_ARENA_INIT;
     s->task = et_tabular_task_of(task);
     s->is_auto = is_auto(experiment->name);
     s->folds = options->n_splits ? (int)options->n_splits : 1;

@@ -201,7 +201,6 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
     et_table *t = et_alloc_zero(1, sizeof *t);
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a table");
-    t->arena = (et_arena)ET_ARENA_INIT;
     t->path = et_arena_strdup(&t->arena, path);
     t->target = target ? et_arena_strdup(&t->arena, target) : NULL;
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
@@ -469,7 +468,6 @@ int et_model_open_saved(et_model **out, const char *path, et_error *error)
     n->saved = true;
     n->model.kind = &saved_kind;
     n->model.has_weights = true;
-    n->model.arena = (et_arena)ET_ARENA_INIT;
     int status = et_predictor_open(&n->predictor, path, NULL, error);
     if (status)
         et_model_close(&n->model);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
@@ -154,6 +155,7 @@ static void keep_best(et_params *params, int64_t number)
 
 /* A validation under way. */
 typedef struct following {
+    et_arena arena; /* of all arrays */
     et_params *params;
     const et_tabular_pack *pack;
     const et_pack_rows *rows;
@@ -161,6 +163,7 @@ typedef struct following {
     int64_t members, items; /* items: predictions of a member that count in its loss */
     float *prediction;      /* [candidates, items] */
     double *share;          /* [members], of candidates first */
+    float *mixed;           /* [members] the same by member, for rows that did not choose */
     double *target;         /* [items]; NULL: classes */
     float *loss;            /* [members], new */
     bool *better;           /* [members]: as they are, they are the best so far */
@@ -280,16 +283,6 @@ static int choose_share(following *f, et_error *error)
     return et_greedy_choose(&greedy, f->share, error);
 }
 
-static void close_following(following *f)
-{
-    et_free(f->prediction);
-    et_free(f->target);
-    et_free(f->share);
-    et_free(f->loss);
-    et_free(f->better);
-    et_free(f->candidate);
-}
-
 static int open_following(following *f, et_error *error)
 {
     const size_t m = (size_t)f->members;
@@ -302,15 +295,16 @@ static int open_following(following *f, et_error *error)
                        "no validation row has a label, so that no ensemble can be chosen; change "
                        "task.validation_data or task.held_out");
     const size_t items = (size_t)f->items;
-    f->prediction = et_alloc(m * items, sizeof *f->prediction);
-    f->target = f->rows->class ? NULL : et_alloc(items, sizeof *f->target);
-    f->share = et_alloc(m, sizeof *f->share);
-    f->loss = et_alloc(m, sizeof *f->loss);
-    f->better = et_alloc_zero(m, sizeof *f->better);
-    f->candidate = et_alloc(m, sizeof *f->candidate);
-    const bool made = f->prediction && (f->rows->class || f->target) && f->share && f->loss &&
-                      f->better && f->candidate;
-    return made ? ET_OK : et_alloc_failed(error, m * items * sizeof *f->prediction, "an ensemble");
+    f->prediction = et_arena_array(&f->arena, m * items, sizeof *f->prediction);
+    f->target = f->rows->class ? NULL : et_arena_array(&f->arena, items, sizeof *f->target);
+    f->share = et_arena_array(&f->arena, m, sizeof *f->share);
+    f->mixed = et_arena_array(&f->arena, m, sizeof *f->mixed);
+    f->loss = et_arena_array(&f->arena, m, sizeof *f->loss);
+    f->better = et_arena_array(&f->arena, m, sizeof *f->better);
+    f->candidate = et_arena_array(&f->arena, m, sizeof *f->candidate);
+    return f->arena.failed
+               ? et_alloc_failed(error, m * items * sizeof *f->prediction, "an ensemble")
+               : ET_OK;
 }
 
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
@@ -343,7 +337,7 @@ int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack
         if (et_value_failed(logs))
             status = et_alloc_failed(error, 0, "values of a validation");
     }
-    close_following(&f);
+    et_arena_release(&f.arena);
     return status;
 }
 
@@ -355,15 +349,12 @@ int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_p
         .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
     };
     int status = open_following(&f, error);
-    float *share = status ? NULL : et_alloc(f.members, sizeof *share);
-    if (!status && !share)
-        status = et_alloc_failed(error, f.members * sizeof *share, "an ensemble");
     for (f.apart = 0; !status && f.apart < PARTS; f.apart++) {
         f.candidates = 0;
         count_items(&f);
         put_targets(&f);
         for (int64_t m = 0; m < f.members; m++) {
-            share[m] = 0;
+            f.mixed[m] = 0;
             if (!(f.v.since[m] > 0))
                 continue;
             put_items(&f, f.prediction + f.candidates * f.items, m, true);
@@ -374,11 +365,10 @@ int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_p
             f.share[c] = 1 / (double)f.candidates;
         status = f.items ? choose_share(&f, error) : ET_OK;
         for (int64_t c = 0; c < f.candidates; c++)
-            share[f.candidate[c]] = (float)f.share[c];
-        put_mean(&f, share);
+            f.mixed[f.candidate[c]] = (float)f.share[c];
+        put_mean(&f, f.mixed);
     }
-    et_free(share);
-    close_following(&f);
+    et_arena_release(&f.arena);
     return status;
 }
 

@@ -48,31 +48,30 @@ static int list_count(const et_tabular_task *task)
     return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
 }
 
-/* Room for s->rows. */
-static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_error *error)
+/* Room for s->rows, in arena. */
+static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_arena *arena,
+                     et_error *error)
 {
     if (!s->rows)
         return ET_OK;
     s->width = task->target.width;
     s->targets = task->target.targets;
     size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
-    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    s->weight = et_arena_array(arena, rows, sizeof *s->weight);
     if (task->target.classes) {
-        s->output = et_alloc_zero(cells, sizeof *s->output);
-        s->class = et_alloc_zero(rows, sizeof *s->class);
+        s->output = et_arena_array(arena, cells, sizeof *s->output);
+        s->class = et_arena_array(arena, rows, sizeof *s->class);
     } else {
-        s->value = et_alloc_zero(cells, sizeof *s->value);
-        s->written = et_alloc_zero(rows * (size_t)s->targets, sizeof *s->written);
+        s->value = et_arena_array(arena, cells, sizeof *s->value);
+        s->written = et_arena_array(arena, rows * (size_t)s->targets, sizeof *s->written);
     }
     const et_tabular_model *model = &task->options.model;
     s->members = et_tabular_is_pack(&task->options)
                      ? 2 * et_pack_count(&model->pack) * task->target.logits
                      : 0;
-    s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
-    bool whole =
-        s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
-    whole = whole && (s->member || !s->members);
-    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
+    if (s->members)
+        s->member = et_arena_array(arena, rows * (size_t)s->members, sizeof *s->member);
+    return arena->failed ? et_alloc_failed(error, cells * sizeof *s->value, "validation") : ET_OK;
 }
 
 static int open_results(et_tabular_task *task, et_error *error)
@@ -80,17 +79,7 @@ static int open_results(et_tabular_task *task, et_error *error)
     et_validation_rows *s = &task->results;
     for (int i = 0; i < task->validations; i++)
         s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
-    return open_rows(s, task, error);
-}
-
-static void close_results(et_validation_rows *rows)
-{
-    et_free(rows->output);
-    et_free(rows->weight);
-    et_free(rows->class);
-    et_free(rows->value);
-    et_free(rows->written);
-    et_free(rows->member);
+    return open_rows(s, task, &task->arena, error);
 }
 
 static bool kept(et_task *self, int number, et_kept_rows *rows)
@@ -459,11 +448,11 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
     int status = find_lists(task, aggregated_logs, "the state of a validation", lists, error);
     if (status)
         return status;
-    state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);
-    if (!rows)
-        return et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
-    s.rows = sort_rows(rows, lists);
-    status = open_rows(&s, task, error);
+    et_arena arena = ET_ARENA_INIT;
+    state_row *rows = et_arena_array(&arena, lists[0]->count, sizeof *rows);
+    s.rows = rows ? sort_rows(rows, lists) : 0;
+    status = rows ? open_rows(&s, task, &arena, error)
+                  : et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
     for (int64_t i = 0; i < s.rows && !status; i++)
         if (!read_row(&s, i, &rows[i]))
             status = et_fail(error, ET_EDATA,
@@ -472,8 +461,7 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
                              (long long)rows[i].number, (long long)s.width);
     if (!status)
         status = score(task, &s, results, error);
-    close_results(&s);
-    et_free(rows);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -789,8 +777,6 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
     task->options = *options;
     task->context = *context;
-    task->arena = (et_arena)ET_ARENA_INIT;
-    task->verdict.best = task->verdict.last = (et_strbuf)ET_STRBUF_INIT;
     ET_STAGES_RUN(status, stages, task, error);
     if (status) {
         et_tabular_task_close(&task->task);
@@ -818,7 +804,6 @@ void et_tabular_task_close(et_task *task)
         return;
     et_tabular_task *self = et_tabular_task_of(task);
     et_pack_part_release(&self->part);
-    close_results(&self->results);
     while (self->input_tables) {
         et_tabular_input_table *other = self->input_tables;
         self->input_tables = other->next;
