@@ -262,12 +262,14 @@ static int open_batches(const et_translation_task *task, const et_translation_in
 
 /* Reads the raw target lines as references, one for each pair: validation keeps all pairs, in the
  * corpus's order. Scores use the file's lines, not decoded tokens. */
-static int read_references(et_scored *scored, const et_corpus_paths *paths, et_error *error)
+static int read_references(et_scored *scored, const et_corpus_paths *paths, et_arena *arena,
+                           et_error *error)
 {
     et_assert(!scored->references);
     size_t count = (size_t)scored->encoded->pairs;
-    scored->references = et_alloc_zero(count, sizeof(char *));
-    if (!scored->references)
+    const char **references = et_arena_array(arena, count, sizeof *references);
+    scored->references = references;
+    if (!references)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
@@ -283,9 +285,11 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
                              i, count);
         if (status)
             break;
-        scored->references[i] = et_strndup(pair.target, pair.target_length);
-        if (!scored->references[i])
+        char *reference = et_arena_alloc(arena, pair.target_length + 1);
+        if (!reference)
             status = et_alloc_failed(error, pair.target_length, "references");
+        else
+            references[i] = memcpy(reference, pair.target, pair.target_length);
     }
     et_corpus_close(corpus);
     return status;
@@ -293,14 +297,14 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
 
 /* Checks that a batch has numbers for the pairs in all data of the task. */
 static int open_scored(et_translation_task *task, et_scored *scored, const et_corpus_paths *paths,
-                       et_error *error)
+                       et_arena *arena, et_error *error)
 {
     et_validation *validation = &task->validation;
     if (scored->encoded->pairs > UINT32_MAX - validation->numbered)
         return et_fail(error, ET_EDATA, "more than 4,294,967,295 pairs to score: use fewer");
     scored->first = (uint32_t)validation->numbered;
     validation->numbered += scored->encoded->pairs;
-    return read_references(scored, paths, error);
+    return read_references(scored, paths, arena, error);
 }
 
 static int64_t sources_above(const et_encoded *encoded, int64_t most)
@@ -362,7 +366,7 @@ static int open_validation(et_translation_task *task, et_error *error)
         scored->name = text->name;
         scored->encoded = text->encoded;
         validation->count++;
-        status = open_scored(task, scored, &text->paths, error);
+        status = open_scored(task, scored, &text->paths, &validation->input.arena, error);
     }
     if (!status && task->context.evaluates)
         et_translation_describe_validation(task, true);
@@ -401,7 +405,6 @@ static int validation_batches(const et_scored *scored, const et_translation_data
 
 static void close_one(et_other_inputs *other)
 {
-    et_translation_close_scored(&other->scored);
     et_translation_input_close(&other->input);
     et_arena_release(&other->arena);
     et_free(other);
@@ -453,7 +456,7 @@ static int open_texts(et_translation_task *task, et_other_inputs *other, bool tr
     if (status)
         return status;
     other->scored.encoded = input->texts[0].encoded;
-    return open_scored(task, &other->scored, &input->texts[0].paths, error);
+    return open_scored(task, &other->scored, &input->texts[0].paths, &input->arena, error);
 }
 
 static int open_other(et_translation_task *task, const et_data_config *params,

@@ -12,9 +12,9 @@
 
 /* A text that is scored. Pair i is number first + i in batches and logs. */
 typedef struct et_scored {
-    const char *name;          /* of a set; NULL: it has none */
-    const et_encoded *encoded; /* of the input */
-    char **references;         /* [pairs] raw target lines; owned */
+    const char *name;              /* of a set; NULL: it has none */
+    const et_encoded *encoded;     /* of the input */
+    const char *const *references; /* [pairs] raw target lines; in the input's arena */
     uint32_t first;
     int64_t reported; /* pairs of a validation, as last logged; 0: all, or not logged */
 } et_scored;
@@ -82,7 +82,6 @@ int et_translation_check_tags(const et_translation_task *task, const et_encoded 
 
 /* translation_validate.c. Each step of a search examines twice the beam's size in tokens. */
 int et_translation_check_beam(const et_translation_task *task, et_error *error);
-void et_translation_close_scored(et_scored *scored);
 
 /* translation_task.c. Prints, for each validation text, the numbers of pairs and of shortened
  * pairs; cut_alone: only for texts with shortened pairs. */

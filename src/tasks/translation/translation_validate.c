@@ -389,20 +389,9 @@ int et_translation_aggregate(et_task *self, et_value *state, const et_value *ste
 #define LOGGED_MAX 20
 
 /* Accepts any state of opening: missing members are NULL. */
-void et_translation_close_scored(et_scored *scored)
-{
-    for (int64_t i = 0; scored->references && i < scored->encoded->pairs; i++)
-        et_free(scored->references[i]);
-    et_free(scored->references);
-    scored->references = NULL;
-}
-
-/* Accepts any state of opening: missing members are NULL. */
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
-    for (int n = 0; n < v->count; n++)
-        et_translation_close_scored(&v->scored[n]);
     et_decoder_free(v->decoder);
     et_decoder_free(v->embedded);
     et_translation_input_close(&v->input);

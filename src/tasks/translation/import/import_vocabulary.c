@@ -50,8 +50,9 @@ enum { MODEL_UNIGRAM = 1 };
 
 typedef struct renumbering {
     const vocabulary_list *list;
+    et_arena arena;              /* of all arrays and texts */
     et_vocabulary_piece *pieces; /* [count] of the model */
-    char **names;                /* [count] their texts, with a 0; owned */
+    const char **names;          /* [count] their texts, with a 0 */
     int32_t count;
     et_map by_text; /* pieces of the model */
     et_vocabulary_facts facts;
@@ -110,21 +111,19 @@ static int read_model(renumbering *r, const void *model, size_t length, const ch
     if (status)
         return status;
     r->count = r->facts.pieces;
-    r->pieces = et_alloc_zero(r->count, sizeof *r->pieces);
-    r->names = et_alloc_zero(r->count, sizeof *r->names);
-    r->listed = et_alloc_zero(r->count, sizeof *r->listed);
-    if (r->pieces && r->names && r->listed) {
-        size_t at = 0;
-        for (int32_t i = 0; i < r->count; i++) {
-            if (!et_vocabulary_next_piece(model, length, &at, &r->pieces[i]))
-                break;
-            r->names[i] = et_strndup(r->pieces[i].text, r->pieces[i].length);
-            if (!r->names[i] || !et_map_put(&r->by_text, r->names[i], i))
-                return et_alloc_failed(error, length, "a vocabulary");
-        }
-        return ET_OK;
+    r->pieces = et_arena_array(&r->arena, r->count, sizeof *r->pieces);
+    r->names = et_arena_array(&r->arena, r->count, sizeof *r->names);
+    r->listed = et_arena_array(&r->arena, r->count, sizeof *r->listed);
+    bool whole = !r->arena.failed;
+    size_t at = 0;
+    for (int32_t i = 0; whole && i < r->count; i++) {
+        if (!et_vocabulary_next_piece(model, length, &at, &r->pieces[i]))
+            break;
+        r->names[i] =
+            et_arena_printf(&r->arena, "%.*s", (int)r->pieces[i].length, r->pieces[i].text);
+        whole = r->names[i] && et_map_put(&r->by_text, r->names[i], i);
     }
-    return et_alloc_failed(error, length, "a vocabulary");
+    return whole ? ET_OK : et_alloc_failed(error, length, "a vocabulary");
 }
 
 /* ---- the new one ---- */
@@ -244,11 +243,7 @@ static int vocabulary_renumber(char **bytes, size_t *length, const vocabulary_li
     *length = r.out.length;
     if (!status && !*bytes)
         status = et_alloc_failed(error, r.out.length, "a vocabulary");
-    for (int32_t i = 0; r.names && i < r.count; i++)
-        et_free(r.names[i]);
-    et_free(r.names);
-    et_free(r.pieces);
-    et_free(r.listed);
+    et_arena_release(&r.arena);
     et_map_release(&r.by_text);
     et_strbuf_release(&r.out);
     return status;
