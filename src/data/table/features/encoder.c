@@ -198,12 +198,29 @@ const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index)
     return &encoder->fields[index];
 }
 
+et_layout *et_encoder_input_layout(const et_encoder *encoder, int64_t batch, et_arena *arena)
+{
+    const et_layout *from = et_encoder_layout(encoder);
+    et_layout *layout = et_arena_alloc(arena, sizeof *layout);
+    et_layout_field *field = et_arena_array(arena, from->fields, sizeof *field);
+    if (!layout || !field)
+        return NULL;
+    *layout = *from;
+    layout->field = field;
+    layout->fields = 0;
+    layout->capacity[0] = batch;
+    for (int i = 0; i < encoder->field_count; i++)
+        if (encoder->fields[i].kind < ET_ENCODED_CLASS)
+            field[layout->fields++] = from->field[i];
+    return layout;
+}
+
 void **et_encoder_items(const et_encoder *encoder, et_arena *arena)
 {
     const et_layout *layout = et_encoder_layout(encoder);
-    void **items = et_arena_array(arena, (size_t)encoder->field_count, sizeof *items);
+    void **items = et_arena_array(arena, encoder->field_count, sizeof *items);
     for (int i = 0; items && i < encoder->field_count; i++)
-        items[i] = et_arena_array(arena, (size_t)et_shape_count(layout->field[i].item),
+        items[i] = et_arena_array(arena, et_shape_count(layout->field[i].item),
                                   et_dtype_size(layout->field[i].dtype));
     return items;
 }
@@ -263,7 +280,7 @@ int et_encoder_written(const et_encoder *encoder)
 double et_encoded_written(const void *item, int64_t i)
 {
     double number;
-    memcpy(&number, (const char *)item + (size_t)i * sizeof number, sizeof number);
+    memcpy(&number, (const char *)item + i * sizeof number, sizeof number);
     return number;
 }
 

@@ -65,6 +65,8 @@ void et_encoder_free(et_encoder *encoder); /* NULL allowed */
 const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
 int et_encoder_fields(const et_encoder *encoder);
 const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index);
+/* Of samples without targets and weights, `batch` of them, in arena. NULL: no memory. */
+et_layout *et_encoder_input_layout(const et_encoder *encoder, int64_t batch, et_arena *arena);
 /* Room for a row: the items of all fields, in arena. NULL, or arena->failed: no memory. */
 void **et_encoder_items(const et_encoder *encoder, et_arena *arena);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */

@@ -46,36 +46,16 @@ const char *et_model_builder_label(const et_model_builder *builder, int index)
 
 /* ---- input ---- */
 
-/* Batches of rows to predict: the encoder's fields without targets. */
-static int prediction_layout(et_model_builder *self, const et_table_set *dataset, int64_t batch,
-                             const et_layout **out, et_error *error)
-{
-    const et_encoder *encoder = et_table_set_encoder(dataset);
-    const et_layout *from = et_encoder_layout(encoder);
-    et_arena *arena = &self->internals->arena;
-    et_layout *layout = et_arena_alloc(arena, sizeof *layout);
-    et_layout_field *field = et_arena_array(arena, from->fields, sizeof *field);
-    *out = layout;
-    if (!layout || !field)
-        return et_alloc_failed(error, sizeof *layout, "a layout");
-    *layout = *from;
-    layout->field = field;
-    layout->fields = 0;
-    layout->capacity[0] = batch;
-    for (int i = 0; i < et_encoder_fields(encoder); i++) {
-        if (et_encoder_field(encoder, i)->kind < ET_ENCODED_CLASS)
-            field[layout->fields++] = from->field[i];
-    }
-    return ET_OK;
-}
-
 /* build_input, where a class has none: a source of the dataset, or rows to predict. */
 static int default_input(et_model_builder *self, et_table_set *dataset, const char *source,
                          int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                          et_error *error)
 {
-    if (!source)
-        return prediction_layout(self, dataset, batch, &out->layout, error);
+    if (!source) {
+        out->layout =
+            et_encoder_input_layout(et_table_set_encoder(dataset), batch, &self->internals->arena);
+        return out->layout ? ET_OK : et_alloc_failed(error, 0, "a layout");
+    }
     const et_table_columns *from = et_table_set_columns(dataset, source);
     const et_read_options options = {
         .batch = batch, .shuffle = shuffle, .epochs = epochs, .seed = (uint64_t)self->args->seed
@@ -182,7 +162,7 @@ static int process_layers(et_arguments *self, et_error *error)
 {
     et_feed_forward_arguments *args = (et_feed_forward_arguments *)(void *)self;
     const et_integer_list *units = &args->hidden_layers;
-    const char **layers = et_arena_array(self->arena, units->count + 1, sizeof *layers);
+    const char **layers = et_arena_array(self->arena, units->count, sizeof *layers);
     if (units->count > ET_TABULAR_LAYERS_MAX)
         return et_fail(error, ET_EUSAGE, "--hidden-layers:%zu: give at most %d layers",
                        units->count, ET_TABULAR_LAYERS_MAX);

@@ -71,13 +71,14 @@ struct et_predictor {
     bool shares; /* the model is another's */
     bool lenient;
     int64_t batch_size;
-    et_layout layout; /* of batches; its fields are owned */
-    int *index;       /* [fields of the encoder]: in the layout; -1: a target; owned */
+    et_arena arena;    /* of the arrays */
+    et_layout *layout; /* of batches */
+    int *index;        /* [fields of the encoder]: in the layout; -1: a target */
     et_device *device;
     et_pass *pass;
     et_batch *batch;
-    void **to;    /* [fields of the encoder]: destination of the next row; owned */
-    size_t *size; /* [the same]: bytes of an item; owned */
+    void **to;    /* [fields of the encoder]: destination of the next row */
+    size_t *size; /* [the same]: bytes of an item */
     et_table_output output[ET_NODES_MAX];
     const float *values[ET_NODES_MAX]; /* of output i [batch_size, width]; of the last run */
     int outputs;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
@@ -311,32 +312,23 @@ static int load_model(et_table_model *model, const et_artifact *artifact,
 
 /* ---- opening ---- */
 
-/* The encoder's fields without targets. */
 static int make_layout(et_predictor *p, et_error *error)
 {
-    const et_layout *from = et_encoder_layout(p->model->encoder);
-    int fields = et_encoder_fields(p->model->encoder);
-    et_layout_field *field = et_alloc_zero(from->fields, sizeof *field);
-    p->index = et_alloc(fields, sizeof *p->index);
-    p->to = et_alloc_zero(fields, sizeof *p->to);
-    p->size = et_alloc_zero(fields, sizeof *p->size);
-    p->layout = *from;
-    p->layout.field = field;
-    p->layout.fields = 0;
-    p->layout.capacity[0] = p->batch_size;
-    if (!field || !p->index || !p->to || !p->size)
-        return et_alloc_failed(error, fields * sizeof *field, "a predictor");
-    for (int i = 0; i < fields; i++) {
-        et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
-        p->index[i] = -1;
-        if (kind >= ET_ENCODED_CLASS)
-            continue;
-        p->index[i] = p->layout.fields;
-        p->size[i] =
-            (size_t)et_shape_count(from->field[i].item) * et_dtype_size(from->field[i].dtype);
-        field[p->layout.fields++] = from->field[i];
+    const et_encoder *encoder = p->model->encoder;
+    const int fields = et_encoder_fields(encoder);
+    et_arena *arena = &p->arena;
+    p->layout = et_encoder_input_layout(encoder, p->batch_size, arena);
+    p->index = et_arena_array(arena, fields, sizeof *p->index);
+    p->to = et_arena_array(arena, fields, sizeof *p->to);
+    p->size = et_arena_array(arena, fields, sizeof *p->size);
+    if (arena->failed)
+        return et_alloc_failed(error, fields * sizeof(et_layout_field), "a predictor");
+    for (int i = 0, next = 0; i < fields; i++) {
+        const et_layout_field *field = &et_encoder_layout(encoder)->field[i];
+        p->index[i] = et_encoder_field(encoder, i)->kind < ET_ENCODED_CLASS ? next++ : -1;
+        p->size[i] = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
     }
-    return p->layout.fields
+    return p->layout->fields
                ? ET_OK
                : et_fail(error, ET_ECONFIG, "%s: all features are targets: nothing to predict from",
                          p->model->directory);
@@ -409,12 +401,12 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
     const et_pass_options pass = { .name = "prediction" };
     int status;
     if ((status = make_layout(p, error)) || (status = et_device_open(&p->device, error)) ||
-        (status = et_pass_open(&p->pass, p->device, model->params, &p->layout, model->build,
+        (status = et_pass_open(&p->pass, p->device, model->params, p->layout, model->build,
                                model->payload, &pass, error)) ||
         (!p->shares && (status = et_params_materialize(model->params, false, error))) ||
         (!p->shares && (status = load_model(model, artifact, options, error))) ||
-        (status = et_pass_prepare(p->pass, &p->layout, error)) ||
-        (status = et_batch_new(&p->batch, &p->layout, error)) || (status = find_outputs(p, error)))
+        (status = et_pass_prepare(p->pass, p->layout, error)) ||
+        (status = et_batch_new(&p->batch, p->layout, error)) || (status = find_outputs(p, error)))
         return status;
     find_target(p);
     p->facts = (et_table_facts){ .output = p->output,
@@ -494,10 +486,7 @@ void et_predictor_close(et_predictor *p)
     et_batch_free(p->batch);
     et_pass_close(p->pass);
     et_device_close(p->device);
-    et_free((void *)p->layout.field);
-    et_free(p->index);
-    et_free(p->to);
-    et_free(p->size);
+    et_arena_release(&p->arena);
     if (!p->shares)
         close_model(p->model);
     et_free(p);

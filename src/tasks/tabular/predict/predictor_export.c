@@ -312,6 +312,6 @@ int et_predictor_export(const et_predictor *p, const char *path, const et_export
     const et_onnx_edges edges = {
         .input = put_input, .inputs = raw ? put_columns : NULL, .output = put_output, .payload = &w
     };
-    return et_onnx_export_batches(path, model->params, &p->layout, model->build, model->payload,
+    return et_onnx_export_batches(path, model->params, p->layout, model->build, model->payload,
                                   &edges, error);
 }
