@@ -58,7 +58,7 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
 {
     const et_tabular_pack *pack = &model->pack;
     const int64_t all = et_pack_count(pack);
-    et_node **parts = et_alloc(all, sizeof *parts);
+    et_node **parts = et_arena_array(&et_scope_graph(scope)->arena, all, sizeof *parts);
     et_tabular_inputs inputs;
     int count = 0;
     if (!parts)
@@ -81,8 +81,6 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
     }
     et_node *y = count ? et_concatenate_columns(parts, count)
                        : et_graph_poison(et_scope_graph(scope), "a pack without members");
-    et_tabular_inputs_release(&inputs);
-    et_free(parts);
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
@@ -106,16 +104,14 @@ static et_node *chosen(et_node *vector, const et_tabular_pack *pack, const bool 
 {
     const int64_t all = et_pack_count(pack);
     et_node *row = et_reshape(vector, et_shape_2(1, all));
-    et_node **parts = which ? et_alloc(all, sizeof *parts) : NULL;
+    et_node **parts = et_arena_array(&vector->graph->arena, all, sizeof *parts);
     int count = 0;
-    if (which && !parts)
+    if (!parts)
         return et_graph_out_of_memory(vector->graph);
     for (int64_t i = 0; which && i < all; i++)
         if (which[i])
             parts[count++] = et_slice_columns(row, i, 1);
-    row = which ? et_concatenate_columns(parts, count) : row;
-    et_free(parts);
-    return row;
+    return which ? et_concatenate_columns(parts, count) : row;
 }
 
 /* The sum of all members' columns, [rows, members * width] to [rows, width]. */

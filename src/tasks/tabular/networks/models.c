@@ -71,14 +71,12 @@ static et_node *below(et_node *x, members m)
 
 et_node *et_tabular_repeat(et_node *x, int64_t count)
 {
-    et_node **copies = et_alloc(count, sizeof *copies);
+    et_node **copies = et_arena_array(&x->graph->arena, count, sizeof *copies);
     if (!copies)
         return et_graph_out_of_memory(x->graph);
     for (int64_t i = 0; i < count; i++)
         copies[i] = x;
-    et_node *y = et_concatenate_columns(copies, (int)count);
-    et_free(copies);
-    return y;
+    return et_concatenate_columns(copies, (int)count);
 }
 
 static et_init uniform(int64_t inputs)
@@ -164,21 +162,19 @@ static et_node *product_of_members(et_node *x, et_node **parts, int64_t outputs,
 static et_node *logits(et_scope *scope, et_node *x, int64_t outputs, members m)
 {
     const int64_t inputs = width_of(x) / m.count;
-    const bool training = et_scope_graph(scope)->options.training;
-    et_node **parts = et_alloc(outputs, sizeof *parts), *y;
+    et_graph *graph = et_scope_graph(scope);
+    const bool training = graph->options.training;
+    et_node **parts = et_arena_array(&graph->arena, outputs, sizeof *parts);
     if (!parts)
-        return et_graph_out_of_memory(et_scope_graph(scope));
+        return et_graph_out_of_memory(graph);
     for (int64_t c = 0; c < outputs; c++)
         parts[c] = et_param(et_at(scope, "output", (int)c), "weight", et_shape_1(m.count * inputs),
                             uniform(inputs));
     /* Columns [rows k, 1], with members as rows: one pass over x, as members share no matrix. */
     for (int64_t c = 0; !training && c < outputs; c++)
         parts[c] = et_row_sum(below(et_mul(x, parts[c]), m));
-    if (training)
-        y = product_of_members(x, parts, outputs, m);
-    else
-        y = side_by_side(et_concatenate_columns(parts, (int)outputs), m);
-    et_free(parts);
+    et_node *y = training ? product_of_members(x, parts, outputs, m)
+                          : side_by_side(et_concatenate_columns(parts, (int)outputs), m);
     return et_bias(y, et_param(scope, "bias", et_shape_1(m.count * outputs), uniform(inputs)));
 }
 
@@ -414,22 +410,20 @@ static et_node *text_token(et_scope *scope, const et_tabular_inputs *inputs, int
 static et_node *tokenize(et_scope *scope, const et_tabular_inputs *inputs, tokens t)
 {
     const int64_t width = t.model->width;
-    et_dtype act = et_graph_act(et_scope_graph(scope));
-    et_node **parts = et_alloc((size_t)inputs->text_count + 3, sizeof *parts);
+    et_graph *graph = et_scope_graph(scope);
+    et_node **parts = et_arena_array(&graph->arena, inputs->text_count + 3, sizeof *parts);
     int count = 0;
     if (!parts)
-        return et_graph_out_of_memory(et_scope_graph(scope));
-    parts[count++] =
-        et_copy(token_param(scope, "cls", width, width), act, et_shape_2(t.rows, width));
+        return et_graph_out_of_memory(graph);
+    parts[count++] = et_copy(token_param(scope, "cls", width, width), et_graph_act(graph),
+                             et_shape_2(t.rows, width));
     if (inputs->numbers)
         parts[count++] = number_tokens(et_in(scope, "numbers"), inputs, width);
     if (inputs->ids)
         parts[count++] = id_tokens(et_in(scope, "ids"), inputs, width);
     for (int k = 0; k < inputs->text_count; k++)
         parts[count++] = text_token(scope, inputs, k, width);
-    et_node *x = et_concatenate_columns(parts, count);
-    et_free(parts);
-    return et_reshape(x, et_shape_2(t.rows * t.count, width));
+    return et_reshape(et_concatenate_columns(parts, count), et_shape_2(t.rows * t.count, width));
 }
 
 /* [rows * tokens, width] to [rows, width] */
@@ -520,7 +514,6 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
     et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
     inputs.drawn = models[model->type].drawn;
     et_node *y = models[model->type].build(scope, model, &inputs, outputs);
-    et_tabular_inputs_release(&inputs);
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 

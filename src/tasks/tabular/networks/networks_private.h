@@ -17,7 +17,7 @@ typedef struct et_tabular_inputs {
     int64_t number_count;
     et_node *ids; /* int32 [rows, id_count]; NULL: none */
     int id_count;
-    et_column *columns;        /* [id_count] columns of ids, without widths; owned */
+    et_column *columns;        /* [id_count] columns of ids, without widths; in an arena */
     bool values;               /* the target is numbers, not a class */
     float drawn;               /* bound of initial values of texts; 0: zeros */
     int text_count;            /* free texts, see et_tabular_text_vector */
@@ -30,7 +30,6 @@ typedef struct et_tabular_inputs {
  * names are ignored. A poison node for impossible ones. */
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
                             const et_strings *ignored);
-void et_tabular_inputs_release(et_tabular_inputs *inputs);
 
 /* All columns side by side, [rows, width] act: numbers, their encodings, ids one-hot or
  * embedded, texts. */

@@ -29,6 +29,7 @@
 #include <etude/pass.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/sort.h"
 #include "engine/graph/build.h"
@@ -221,17 +222,17 @@ static int64_t count_columns(const et_encoder *encoder, et_encoded_kind kind,
     return count;
 }
 
-/* The inputs of a model: numbers of columns of each kind, and the ids of each column. false: no
- * memory, and no columns of ids. */
-static bool open_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
+/* The inputs of a model: numbers of columns of each kind, and the ids of each column, in arena.
+ * false: no memory, and no columns of ids. */
+static bool open_columns(et_tabular_inputs *inputs, et_arena *arena, const et_encoder *encoder,
                          const et_strings *ignored)
 {
-    const size_t ids = (size_t)count_columns(encoder, ET_ENCODED_IDS, ignored);
+    const int64_t ids = count_columns(encoder, ET_ENCODED_IDS, ignored);
     *inputs =
         (et_tabular_inputs){ .number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
                              .text_count = count_texts(encoder),
                              .encoder = encoder,
-                             .columns = et_alloc_zero(ids + 1, sizeof *inputs->columns) };
+                             .columns = et_arena_array(arena, ids, sizeof *inputs->columns) };
     for (int f = 0; inputs->columns && f < et_encoder_fields(encoder); f++) {
         const et_encoded_field *field = et_encoder_field(encoder, f);
         for (int64_t c = 0; is_read(field, ET_ENCODED_IDS, ignored) && c < field->width; c++)
@@ -243,14 +244,13 @@ static bool open_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
                             const et_strings *ignored)
 {
-    const size_t fields = (size_t)et_encoder_fields(encoder);
     et_graph *graph = et_scope_graph(scope);
     const int target = et_encoder_target(encoder);
-    const bool whole = open_columns(inputs, encoder, ignored);
+    const bool whole = open_columns(inputs, &graph->arena, encoder, ignored);
     inputs->rows = et_scope_layout(scope)->capacity[0];
     inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
     inputs->model = inputs->learned = scope;
-    et_node **parts = et_alloc(fields + 1, sizeof *parts);
+    et_node **parts = et_arena_array(&graph->arena, et_encoder_fields(encoder), sizeof *parts);
     if (!parts || !whole) {
         inputs->numbers = et_graph_out_of_memory(graph);
         inputs->id_count = 0;
@@ -258,7 +258,6 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
         inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, ignored, parts);
         inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, ignored, parts);
     }
-    et_free(parts);
     et_node *unknown = check_ignored(scope, encoder, ignored);
     inputs->numbers = unknown ? unknown : inputs->numbers;
     if (!inputs->numbers && !inputs->ids && !inputs->text_count)
@@ -268,11 +267,6 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     if (inputs->numbers)
         inputs->numbers =
             et_copy(inputs->numbers, et_graph_act(graph), et_node_shape(inputs->numbers));
-}
-
-void et_tabular_inputs_release(et_tabular_inputs *inputs)
-{
-    et_free(inputs->columns);
 }
 
 static int64_t bins_of(const et_tabular_columns *columns, int64_t number_count)
@@ -394,14 +388,12 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
     const int count = inputs->id_count;
     if (!how->one_hot_levels)
         return embed(et_in(scope, "embedding"), inputs->ids, inputs->columns, count, how);
-    et_node **parts = et_alloc(2 * (size_t)count + 1, sizeof *parts);
-    et_column *embedded = et_alloc((size_t)count + 1, sizeof *embedded);
+    et_graph *graph = et_scope_graph(scope);
+    et_node **parts = et_arena_array(&graph->arena, 2 * (size_t)count, sizeof *parts);
+    et_column *embedded = et_arena_array(&graph->arena, count, sizeof *embedded);
     int hot = 0, others = 0;
-    if (!parts || !embedded) {
-        et_free(parts);
-        et_free(embedded);
-        return et_graph_out_of_memory(et_scope_graph(scope));
-    }
+    if (!parts || !embedded)
+        return et_graph_out_of_memory(graph);
     et_node **rest = parts + count;
     for (int c = 0; c < count; c++) {
         const et_column column = inputs->columns[c];
@@ -416,10 +408,7 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
     if (others)
         parts[hot++] = embed(et_in(scope, "embedding"), et_concatenate_columns(rest, others),
                              embedded, others, how);
-    et_node *y = et_concatenate_columns(parts, hot);
-    et_free(parts);
-    et_free(embedded);
-    return y;
+    return et_concatenate_columns(parts, hot);
 }
 
 /* Columns of a text. */
@@ -429,10 +418,11 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns)
 {
     const int64_t bins = bins_of(columns, inputs->number_count);
-    et_node **parts = et_alloc((size_t)inputs->text_count + 4, sizeof *parts);
+    et_graph *graph = et_scope_graph(scope);
+    et_node **parts = et_arena_array(&graph->arena, inputs->text_count + 4, sizeof *parts);
     int count = 0;
     if (!parts)
-        return et_graph_out_of_memory(et_scope_graph(scope));
+        return et_graph_out_of_memory(graph);
     if (inputs->numbers && columns->numbers != ET_TABULAR_NUMBERS_COSINE)
         parts[count++] = inputs->numbers;
     if (bins)
@@ -446,9 +436,7 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     for (int k = 0; k < inputs->text_count; k++)
         parts[count++] = et_tabular_text_vector(inputs->model, inputs->learned, inputs->encoder, k,
                                                 TEXT_WIDTH, begin_of(inputs));
-    et_node *y = et_concatenate_columns(parts, count);
-    et_free(parts);
-    return y;
+    return et_concatenate_columns(parts, count);
 }
 
 /* ---- the columns of a row ---- */
@@ -499,12 +487,13 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
                             const et_tabular_columns *columns, const et_encoder *encoder,
                             const et_strings *ignored, et_error *error)
 {
+    et_arena arena = ET_ARENA_INIT;
     et_tabular_inputs inputs;
-    const bool whole = open_columns(&inputs, encoder, ignored);
+    const bool whole = open_columns(&inputs, &arena, encoder, ignored);
     const size_t all =
         (size_t)inputs.number_count + (size_t)inputs.id_count + (size_t)inputs.text_count + 1;
-    row_factors row = { .first = et_alloc(all, sizeof *row.first) };
-    int status = row.first && whole ? ET_OK : et_alloc_failed(error, all, "columns");
+    row_factors row = { .first = et_arena_array(&arena, all, sizeof *row.first) };
+    int status = whole && row.first ? ET_OK : et_alloc_failed(error, all, "columns");
     for (int64_t i = 0; !status && i < count; i++) {
         for (size_t k = 0; k < all; k++)
             row.first[k] = -1;
@@ -513,8 +502,7 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
         put_row(&row, &inputs, columns);
         et_assert(row.count * count == size);
     }
-    et_free(row.first);
-    et_free(inputs.columns);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -672,22 +660,22 @@ static int fit_factors(et_params *params, const char *scope, const et_tabular_co
 {
     const int factor = et_params_find_printf(params, "%sembedding/factor", scope);
     const int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    et_arena arena = ET_ARENA_INIT;
     et_tabular_inputs inputs;
     size_t ids = 0;
     if (factor < 0)
         return ET_OK;
-    if (!open_columns(&inputs, encoder, ignored))
+    if (!open_columns(&inputs, &arena, encoder, ignored))
         return et_alloc_failed(error, sizeof *inputs.columns, "columns");
     for (int c = 0; c < inputs.id_count; c++)
         ids += (size_t)inputs.columns[c].rows;
-    id_counts counts = { encoder, ignored, et_alloc_zero(ids, sizeof *counts.rows) };
+    id_counts counts = { encoder, ignored, et_arena_array(&arena, ids, sizeof *counts.rows) };
     int status = counts.rows ? et_tabular_read(samples, rows, count_ids, &counts, error)
                              : et_alloc_failed(error, ids * sizeof *counts.rows, "rows of values");
     if (!status)
         set_factors(params, factor, &inputs, columns, counts.rows,
                     (double)rows / (double)samples->count);
-    et_free(counts.rows);
-    et_free(inputs.columns);
+    et_arena_release(&arena);
     return status;
 }
 
