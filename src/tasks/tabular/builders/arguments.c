@@ -108,7 +108,7 @@ static int set_list(const et_option *flag, et_arguments *arguments, const et_val
     if (list->kind != ET_VALUE_LIST || list->count > ET_INTEGERS_MAX)
         return et_fail(error, ET_ECONFIG, "%s: give a list of up to %d integers, not %s", where,
                        ET_INTEGERS_MAX, et_value_kind_name(list->kind));
-    int64_t *items = et_arena_array(arguments->arena, list->count + 1, sizeof *items);
+    int64_t *items = et_arena_array(arguments->arena, list->count, sizeof *items);
     if (!items)
         return et_alloc_failed(error, list->count * sizeof *items, "a flag");
     int status = ET_OK;
@@ -479,7 +479,7 @@ int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const
         return end(out, parser, status);
     while (args[count])
         count++;
-    const char **items = et_arena_array(arguments->arena, count + 1, sizeof *items);
+    const char **items = et_arena_array(arguments->arena, count, sizeof *items);
     for (size_t i = 0; items && i < count; i++)
         items[i] = et_arena_strdup(arguments->arena, args[i]);
     arguments->raw = (et_strings){ items, items ? count : 0 };

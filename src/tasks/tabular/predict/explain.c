@@ -33,7 +33,7 @@ struct et_explain {
     int64_t targets;                        /* of a row: the width, but for classes and quantiles */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
     /* the rows */
-    et_arena arena;  /* of their texts */
+    et_arena arena;  /* of their texts, and of the predictions */
     et_cell *cells;  /* [rows, cells of the encoder] */
     int32_t *class;  /* [rows]; of classes */
     double *target;  /* [rows, targets]; of numbers, labels and quantiles */
@@ -400,8 +400,8 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
         !(status = find_output(e, error)) && !(status = find_metric(e, error)) &&
         !(status = open_rows(e, error))) {
         const size_t cells = (size_t)(e->rows * e->width);
-        e->score = et_alloc_zero(cells, sizeof *e->score);
-        e->value = et_alloc_zero(cells, sizeof *e->value);
+        e->score = et_arena_array(&e->arena, cells, sizeof *e->score);
+        e->value = et_arena_array(&e->arena, cells, sizeof *e->value);
         status = e->score && e->value
                      ? ET_OK
                      : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
@@ -424,8 +424,6 @@ void et_explain_close(et_explain *e)
     et_free(e->cells);
     et_free(e->class);
     et_free(e->target);
-    et_free(e->score);
-    et_free(e->value);
     et_free(e->weight);
     et_arena_release(&e->arena);
     et_free(e);

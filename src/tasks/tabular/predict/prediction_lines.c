@@ -290,7 +290,7 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
     const int labels = p->kind == &et_target_labels ? 2 * (int)p->field->width : p->classes;
     *lines = (et_prediction_lines){ .form = *form, .kept = (int)form->keep.count };
     lines->column = et_arena_array(&lines->arena, most, sizeof *lines->column);
-    lines->label = et_arena_array(&lines->arena, (size_t)labels + 1, sizeof *lines->label);
+    lines->label = et_arena_array(&lines->arena, labels, sizeof *lines->label);
     if (!lines->arena.failed) {
         for (int i = 0; i < lines->kept; i++)
             lines->column[lines->columns++] =

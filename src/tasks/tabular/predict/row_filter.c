@@ -44,7 +44,7 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
                       : et_alloc_zero((size_t)rows * cells, sizeof *block->cell);
     block->kept = keep > SIZE_MAX / (size_t)rows
                       ? NULL
-                      : et_alloc_zero((size_t)rows * keep + 1, sizeof *block->kept);
+                      : et_alloc_zero((size_t)rows * keep, sizeof *block->kept);
     block->bytes = et_alloc(block->room, 1);
     if (block->row && block->cell && block->kept && block->bytes)
         return ET_OK;
@@ -329,7 +329,7 @@ static int open_pool(pool *all, et_error *error)
     const int works = predictors->count > 1 ? 2 * predictors->count + 1 : 1;
     const size_t keep = filter->reader->keep;
     all->work = et_alloc_zero(works, sizeof *all->work);
-    filter->found = et_alloc_zero(keep + 1, sizeof *filter->found);
+    filter->found = et_alloc_zero(keep, sizeof *filter->found);
     if (!all->work || !filter->found)
         return et_alloc_failed(error, works * sizeof *all->work, "rows");
     int status =

@@ -349,7 +349,7 @@ static hashes hashes_of(const et_tabular_task *task, int64_t rows)
 {
     et_assert(rows >= 0);
     return (hashes){ .encoder = task->encoder,
-                     .row = et_alloc((size_t)rows + 1, sizeof(keyed)),
+                     .row = et_alloc(rows, sizeof(keyed)),
                      .room = rows,
                      .every = 1 + (uint64_t)rows / ROWS_MOST };
 }
@@ -507,7 +507,7 @@ static int list_validated(et_tabular_task *task, const unsigned char *side, et_e
 {
     et_assert(task->table && task->validation[0] && !task->validated);
     const size_t count = (size_t)task->validation[0]->count;
-    task->validated = et_alloc(count + 1, sizeof *task->validated);
+    task->validated = et_arena_array(&task->arena, count, sizeof *task->validated);
     if (!task->validated)
         return et_alloc_failed(error, count * sizeof *task->validated, "validated rows");
     for (int64_t row = 0, at = 0; row < task->table->count; row++)
@@ -575,26 +575,24 @@ static int hold_out(et_tabular_task *task, et_error *error)
 {
     et_assert(task->table);
     const size_t rows = (size_t)task->table->count;
-    const bool classes = task->target.classes;
     if (rows < 2)
         return et_fail(
             error, ET_EDATA,
             "only %zu row: too few to hold out any; name validation_data, or set task.held_out: 0",
             rows);
     et_row_keys keys = { 0 };
-    unsigned char *side = et_alloc(rows, sizeof *side);
-    uint32_t *which = et_alloc(rows, sizeof *which);
-    int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
-    int status = side && which && (class || !classes)
-                     ? et_tabular_read_keys(task, &keys, error)
-                     : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
+    et_arena arena = ET_ARENA_INIT;
+    unsigned char *side = et_arena_array(&arena, rows, sizeof *side);
+    uint32_t *which = et_arena_array(&arena, rows, sizeof *which);
+    int32_t *class = task->target.classes ? et_arena_array(&arena, rows, sizeof *class) : NULL;
+    int status = arena.failed
+                     ? et_alloc_failed(error, rows * sizeof *which, "rows that are held out")
+                     : et_tabular_read_keys(task, &keys, error);
     if (!status)
         status = split(task, side, which, class, &keys, error);
     et_free(keys.group);
     et_free(keys.time);
-    et_free(side);
-    et_free(which);
-    et_free(class);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -746,7 +744,6 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 
 void et_tabular_close_rows(et_tabular_task *task)
 {
-    et_free(task->validated);
     et_samples_close(task->training);
     for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
         et_samples_close(task->validation[i]);

@@ -71,9 +71,9 @@ typedef struct calibration {
     et_transformer model;
     et_graph *graph; /* owned, as the next */
     et_plan *plan;
-    et_node **outputs; /* [output_count] owned */
+    et_node **outputs; /* [output_count] in the graph's arena, as the next */
     int output_count, query, keys;
-    product *products; /* [product_count] owned */
+    product *products; /* [product_count] */
     int product_count;
     int64_t batches, pairs, left_out;
     batch sides[SIDES];
@@ -104,8 +104,8 @@ static int list_products(calibration *c, et_node *decoded, et_error *error)
     const int last = c->model.decoder.num_layers - 1;
     snprintf(query, sizeof query, "decoder/layer_%d/cross_attention/query/weight", last);
     snprintf(keys, sizeof keys, "decoder/layer_%d/cross_attention/key_value/weight", last);
-    c->outputs = et_alloc((size_t)count + 3, sizeof(et_node *));
-    c->products = et_alloc((size_t)count + 1, sizeof *c->products);
+    c->outputs = et_arena_array(&c->graph->arena, count + 3, sizeof(et_node *));
+    c->products = et_arena_array(&c->graph->arena, count, sizeof *c->products);
     if (!c->outputs || !c->products)
         return et_alloc_failed(error, count * sizeof *c->products, "a calibration");
     for (int i = 0; i < count; i++) {
@@ -332,8 +332,6 @@ static void calibration_free(calibration *c)
         return;
     et_plan_free(c->plan);
     et_graph_free(c->graph);
-    et_free(c->outputs);
-    et_free(c->products);
     et_free(c->found);
     et_free(c->counts);
     et_free(c);
@@ -371,7 +369,7 @@ static int count_pairs(calibration *c, et_error *error)
 {
     if (c->found_count)
         qsort(c->found, c->found_count, sizeof *c->found, by_pair);
-    c->counts = et_alloc(c->found_count + 1, sizeof *c->counts);
+    c->counts = et_alloc(c->found_count, sizeof *c->counts);
     if (!c->counts)
         return et_alloc_failed(error, c->found_count * sizeof *c->counts, "aligned tokens");
     c->count = 0;
