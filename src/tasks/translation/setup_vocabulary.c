@@ -81,7 +81,7 @@ static int find_symbols(const opening *o, et_strings *symbols, const char ***ite
 {
     const et_translation_input *input = &o->task->training;
     const et_strings *given = &o->task->options.vocabulary.user_defined_symbols;
-    const char **all = et_alloc(given->count + input->count + 1, sizeof *all);
+    const char **all = et_alloc(given->count + input->count, sizeof *all);
     size_t count = 0;
     *items = all;
     if (!all)
@@ -357,7 +357,7 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
     if (status)
         return status;
     const et_strings *tokens = &task->options.model.suppressed_tokens;
-    task->suppressed = et_alloc(tokens->count + 1, sizeof *task->suppressed);
+    task->suppressed = et_alloc(tokens->count, sizeof *task->suppressed);
     return task->suppressed
                ? et_vocabularies_find_suppressed(task->sides.target, tokens, task->suppressed,
                                                  error)
@@ -428,7 +428,7 @@ int et_translation_check_tags(const et_translation_task *task, const et_encoded 
     et_assert(encoded && name);
     et_strbuf list = ET_STRBUF_INIT;
     const int32_t tags = et_language_tags_list(task->sides.source, &list);
-    int32_t *ids = tags ? et_alloc((size_t)encoded->sizes.longest_source + 1, sizeof *ids) : NULL;
+    int32_t *ids = tags ? et_alloc(encoded->sizes.longest_source, sizeof *ids) : NULL;
     int status = tags && (!ids || list.failed) ? et_alloc_failed(error, 0, "a sentence") : ET_OK;
     const int64_t untagged = tags && !status ? count_untagged(task->sides.source, encoded, ids) : 0;
     if (untagged)

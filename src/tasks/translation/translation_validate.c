@@ -276,8 +276,7 @@ static int log_search(et_translation_task *task, const et_batch *batch, bool ste
                          et_pair_fields[ET_PAIR_SOURCE_IDS].name);
     if (!status)
         status = check_positions(&s, error);
-    et_decoder_sentence *sentences =
-        et_arena_array(&arena, (size_t)batch->filled[0] + 1, sizeof *sentences);
+    et_decoder_sentence *sentences = et_arena_array(&arena, batch->filled[0], sizeof *sentences);
     if (!status && !sentences)
         status = et_alloc_failed(error, 0, "sentences");
     for (int64_t i = 0; !status && i < s.count; i++) {
@@ -444,7 +443,7 @@ static int read_state(const et_value *state, all_translated *all, et_arena *aren
         return et_fail(error, ET_EFORMAT,
                        "the state of a validation needs lists " ET_LOGGED_IDS " and " STEP_OUTPUTS
                        " of equal length; make it with aggregate_logs");
-    all->pairs = et_arena_array(arena, ids->count + 1, sizeof *all->pairs);
+    all->pairs = et_arena_array(arena, ids->count, sizeof *all->pairs);
     if (!all->pairs)
         return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
     const et_value *id = ids->first, *output = outputs->first;
@@ -461,7 +460,7 @@ static int read_output(const et_translation_task *task, translated *one, et_aren
                        et_error *error)
 {
     const int32_t eos = et_vocabulary_eos(task->sides.target);
-    int32_t *ids = et_arena_array(arena, one->outputs->count + 1, sizeof *ids);
+    int32_t *ids = et_arena_array(arena, one->outputs->count, sizeof *ids);
     et_decoder_result *result = et_arena_array(arena, 1, sizeof *result);
     int count = 0;
     if (!ids || !result)
@@ -506,8 +505,7 @@ static int find_pairs(const et_translation_task *task, all_translated *all, et_a
 /* Searches the pairs that no step has searched, together. The decoder itself sorts by length. */
 static int search(et_translation_task *task, all_translated *all, et_arena *arena, et_error *error)
 {
-    et_decoder_sentence *sentences =
-        et_arena_array(arena, (size_t)all->count + 1, sizeof *sentences);
+    et_decoder_sentence *sentences = et_arena_array(arena, all->count, sizeof *sentences);
     int64_t left = 0;
     if (!sentences)
         return et_alloc_failed(error, all->count * sizeof *sentences, "validation");

@@ -552,7 +552,7 @@ int et_decoder_run_wanted(et_decoder *decoder, et_comm *comm, et_decoder_sentenc
                           int64_t count, et_decoder_wants_fn *wants, et_arena *arena,
                           et_decoder_progress_fn *progress, void *payload, et_error *error)
 {
-    et_decoder_sentence *some = et_arena_array(arena, (size_t)count + 1, sizeof *some);
+    et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     int64_t wanted = 0;
     if (!some)
         return et_alloc_failed(error, count * sizeof *some, "sentences");

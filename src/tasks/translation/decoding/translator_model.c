@@ -307,7 +307,7 @@ static int find_suppressed(et_translator *t, et_error *error)
 {
     const et_strings *tokens =
         &((const et_translation_options *)t->experiment.task)->model.suppressed_tokens;
-    int32_t *ids = et_arena_array(&t->arena, tokens->count + 1, sizeof *ids);
+    int32_t *ids = et_arena_array(&t->arena, tokens->count, sizeof *ids);
     if (!ids)
         return et_alloc_failed(error, tokens->count * sizeof *ids, "a list of tokens");
     t->choice.never = ids;

@@ -428,7 +428,7 @@ static int copy_values(et_params *to, et_params *from, const et_patterns *wanted
                        const char *folder, et_error *error)
 {
     const int count = et_params_count(to);
-    int *found = et_alloc((size_t)count + 1, sizeof *found);
+    int *found = et_alloc(count, sizeof *found);
     int status = !found   ? et_alloc_failed(error, count, "a list of weights")
                  : wanted ? ET_OK
                           : check_all_taken(to, from, folder, error);

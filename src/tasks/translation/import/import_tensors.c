@@ -116,7 +116,7 @@ static int open_file(et_weights_file *file, et_error *error)
     if (status)
         return status;
     file->limit = SIZE_MAX / sizeof(double);
-    file->seen = et_alloc_zero(count_of(file) + 1, sizeof *file->seen);
+    file->seen = et_alloc_zero(count_of(file), sizeof *file->seen);
     return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
 }
 
@@ -578,7 +578,7 @@ static int compare_tables(et_import *from, et_error *error)
         return ET_OK;
     int status = weights_file_read(from->weights, OF_ENCODER, &values, error);
     const size_t count = (size_t)et_shape_count(encoder), bytes = count * sizeof *values;
-    float *first = status ? NULL : et_alloc(count + 1, sizeof *first);
+    float *first = status ? NULL : et_alloc(count, sizeof *first);
     if (!status && !first)
         status = et_alloc_failed(error, bytes, "a table");
     if (!status) {
@@ -666,7 +666,7 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
         return weights_file_refuse(file, name, "has too many positions", error);
     int status = weights_file_read(file, name, &values, error);
     const int64_t count = et_shape_count(shape);
-    float *made = status ? NULL : et_alloc((size_t)count + 1, sizeof *made);
+    float *made = status ? NULL : et_alloc(count, sizeof *made);
     if (!status && !made)
         status = et_alloc_failed(error, count * sizeof *made, "positions");
     const char *is = NULL;

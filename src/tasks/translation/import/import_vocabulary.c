@@ -592,8 +592,7 @@ static int read_list(et_import *from, int side, const symbols *s, vocabulary_lis
                          "(%s); download config.json, the vocabulary and " ET_TRANSFORMERS_ADDED
                          " again",
                          path, json->count, (long long)facts->tokens[side], rows_of(side));
-    const char **tokens =
-        status ? NULL : et_arena_array(&from->arena, json->count + 1, sizeof *tokens);
+    const char **tokens = status ? NULL : et_arena_array(&from->arena, json->count, sizeof *tokens);
     if (!status && !tokens)
         status = et_alloc_failed(error, json->count, "a vocabulary");
     if (!status)

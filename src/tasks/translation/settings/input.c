@@ -353,7 +353,7 @@ int et_translation_input_open(et_translation_input *input, const char *name,
     const size_t parts = list_of(data)->count;
     size_t count = parts ? parts : et_translation_has_data(data);
     *input = (et_translation_input){ .arena = ET_ARENA_INIT };
-    input->texts = et_arena_array(&input->arena, count + 1, sizeof *input->texts);
+    input->texts = et_arena_array(&input->arena, count, sizeof *input->texts);
     int status = input->texts ? ET_OK : et_alloc_failed(error, count, "texts");
     for (size_t i = 0; !status && i < count; i++) {
         char own_name[SETTING_MAX];
