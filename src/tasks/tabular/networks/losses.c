@@ -30,7 +30,7 @@
 
 #include <etude/pass.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
 #include "engine/graph/build.h"

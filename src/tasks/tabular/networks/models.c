@@ -4,7 +4,7 @@
 
 #include <etude/layers.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
