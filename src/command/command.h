@@ -96,6 +96,13 @@ void et_signals_catch_with_input(void);
  * library that cannot be stopped. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
+/* For a command that waits for its processes: SIGCHLD and the signals that it passes on to them
+ * are blocked, and et_signals_wait takes them; *before is for SIG_SETMASK. */
+void et_signals_block(sigset_t *before);
+
+/* Waits a little. The signal to pass on; 0: none. */
+int et_signals_wait(void);
+
 /* print.c. Prints an error as one line on standard error, once: error's text is empty
  * afterwards. main prints the error of a command; a command that must print it earlier calls
  * this. */

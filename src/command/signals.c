@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -181,6 +182,30 @@ void et_signals_catch_stops_of_server(const char *text)
 void et_signals_catch_with_input(void)
 {
     handle_signals(on_stop_with_input, 0, SIG_DFL);
+}
+
+static sigset_t awaited_signals(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaddset(&set, numbers[i]);
+    return set;
+}
+
+void et_signals_block(sigset_t *before)
+{
+    const sigset_t set = awaited_signals();
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+int et_signals_wait(void)
+{
+    const sigset_t set = awaited_signals();
+    const struct timespec moment = { 0, 200000000 };
+    const int number = sigtimedwait(&set, NULL, &moment);
+    return number > 0 && number != SIGCHLD ? number : 0;
 }
 
 void et_leave_on_signals(const char *text)

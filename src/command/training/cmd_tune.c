@@ -278,13 +278,12 @@ static int train(const tuning *t, const et_call *call, pid_t parent, const sigse
 }
 
 /* Passes the first signal on, which saves and ends the trial. */
-static int wait_for(attempt *one, pid_t pid, const sigset_t *signals)
+static int wait_for(attempt *one, pid_t pid)
 {
     int how = 0;
     while (waitpid(pid, &how, WNOHANG) == 0) {
-        const struct timespec moment = { 0, 200000000 };
-        const int number = sigtimedwait(signals, NULL, &moment);
-        if (number <= 0 || number == SIGCHLD)
+        const int number = et_signals_wait();
+        if (!number)
             continue;
         kill(pid, number == SIGHUP ? SIGTERM : number);
         one->asked |= number != SIGUSR1;
@@ -296,8 +295,7 @@ static int wait_for(attempt *one, pid_t pid, const sigset_t *signals)
 static int run_process(tuning *t, attempt *one, const et_call *call, et_error *error)
 {
     et_assert(one->model_dir && call->argc > 0 && !t->child);
-    static const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
-    sigset_t signals, before;
+    sigset_t before;
     const pid_t parent = getpid();
     if (read_run(one, false))
         return ET_OK;
@@ -305,16 +303,13 @@ static int run_process(tuning *t, attempt *one, const et_call *call, et_error *e
         mmap(NULL, sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (ended == MAP_FAILED)
         return et_fail_errno(error, "a process for a trial");
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
-        sigaddset(&signals, awaited[i]);
     fflush(NULL);
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    et_signals_block(&before);
     const pid_t pid = fork();
     t->child = pid == 0;
     if (t->child)
         return *ended = train(t, call, parent, &before, error);
-    const int how = pid < 0 ? 0 : wait_for(one, pid, &signals);
+    const int how = pid < 0 ? 0 : wait_for(one, pid);
     sigprocmask(SIG_SETMASK, &before, NULL);
     int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
                          : take_results(t, one, how, *ended, error);

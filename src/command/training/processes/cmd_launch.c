@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -68,10 +67,6 @@ typedef struct attempt {
     bool asked;     /* to stop, by a signal */
 } attempt;
 
-static const int handed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
-
-enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
-
 static void signal_all(const attempt *a, int number)
 {
     for (int i = 0; i < a->l->ranks; i++)
@@ -95,16 +90,14 @@ static void note_end(attempt *a, int rank, int status)
 }
 
 /* Looks up now and then: a signal to end one of our own may be one that others wait for, too. */
-static void supervise(attempt *a, const sigset_t *signals)
+static void supervise(attempt *a)
 {
     while (a->alive) {
-        const struct timespec rest = { 0, 200000000 };
-        int number = sigtimedwait(signals, NULL, &rest);
-        for (int i = 0; i < HANDED_ON; i++)
-            if (number == handed_on[i]) {
-                a->asked |= number != SIGUSR1;
-                signal_all(a, number);
-            }
+        const int number = et_signals_wait();
+        if (number) {
+            a->asked |= number != SIGUSR1;
+            signal_all(a, number);
+        }
         int status;
         pid_t pid;
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
@@ -169,16 +162,12 @@ static void share_cores(const launch *l)
 static int run(const launch *l, int *code, et_error *error)
 {
     char self[4096], **argv = et_alloc(l->words.count + 2, sizeof *argv);
-    sigset_t signals, before;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGCHLD);
-    for (int i = 0; i < HANDED_ON; i++)
-        sigaddset(&signals, handed_on[i]);
+    sigset_t before;
     if (!argv)
         return et_alloc_failed(error, l->words.count * sizeof *argv, "words");
     choose_program(l, argv, self, sizeof self);
     share_cores(l);
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    et_signals_block(&before);
     int status = ET_OK;
     *code = 0;
     for (int64_t trial = 0; !status; trial++) {
@@ -186,7 +175,7 @@ static int run(const launch *l, int *code, et_error *error)
         status = et_ranks_start(a.pid, a.alive, argv, error);
         if (status)
             break;
-        supervise(&a, &signals);
+        supervise(&a);
         *code = a.code;
         /* As a shell ends, which says it in the ranks' place. */
         if (a.code == ET_RANK_NOT_STARTED || a.code == ET_RANK_NOT_ALLOWED)

@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -16,6 +15,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/text/strbuf.h"
+#include "command/command.h"
 #include "command/training/processes/local_cluster.h"
 
 #define BACKLOG  1024 /* connections that wait to be taken */
@@ -178,8 +178,7 @@ static void sane(const cluster *c)
 }
 
 /* Until all have ended, also where one could not be started again. *child as start. */
-static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
-                     et_error *error)
+static int supervise(cluster *c, int *code, bool *child, process **self, et_error *error)
 {
     double ended = 0, alone = 0;
     int how, status = ET_OK;
@@ -213,9 +212,8 @@ static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child
         if (ended && et_clock_monotonic() - ended > LEAVE)
             signal_all(c, SIGKILL);
         /* Signals are for the master. */
-        struct timespec moment = { 0, 200000000 };
-        int number = sigtimedwait(signals, NULL, &moment);
-        if (number > 0 && number != SIGCHLD && c->process[0].pid)
+        const int number = et_signals_wait();
+        if (number && c->process[0].pid)
             kill(c->process[0].pid, number);
         sane(c);
     }
@@ -256,16 +254,11 @@ static int status_of(int code, et_error *error)
 int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
 {
     cluster c = { .setup = setup };
-    sigset_t signals;
     bool child = false;
     int code = 1;
     process *self = NULL;
     int status = prepare(&c, error);
-    sigemptyset(&signals);
-    const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
-    for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
-        sigaddset(&signals, awaited[i]);
-    sigprocmask(SIG_BLOCK, &signals, &c.before);
+    et_signals_block(&c.before);
     for (int i = 0; !status && i < c.count; i++) {
         self = &c.process[i];
         status = start(self, &child, error);
@@ -274,7 +267,7 @@ int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
     }
     if (status)
         signal_all(&c, SIGTERM);
-    int supervised = supervise(&c, &signals, &code, &child, &self, error);
+    int supervised = supervise(&c, &code, &child, &self, error);
     if (child)
         return be(&c, self, error);
     for (int i = 0; i <= c.servers; i++)
