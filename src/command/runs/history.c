@@ -48,7 +48,7 @@ typedef struct version {
 } version;
 
 typedef struct log_file {
-    char *path;         /* owned; NULL: not opened yet */
+    const char *path;
     const char *prefix; /* of names */
     ino_t inode;        /* inode of the file that was read; 0: nothing was read */
     int64_t offset;     /* after the last whole line that was read */
@@ -58,7 +58,7 @@ typedef struct log_file {
 } log_file;
 
 typedef struct document {
-    char *path;      /* owned */
+    const char *path;
     version version; /* version of the file that was read */
     et_arena arena;
     et_value *value; /* NULL: none */
@@ -69,10 +69,11 @@ enum { OWN, BESIDE, LOGS };
 struct et_history_files {
     log_file logs[LOGS];
     document settings, info;
-    char *root;     /* files must be below this directory; owned; NULL: anywhere */
-    et_arena names; /* of series */
-    et_map index;   /* name to place in series */
-    char *buffer;   /* [room] text being read; owned */
+    et_arena paths;   /* of the run and its files */
+    const char *root; /* files must be below this directory; NULL: anywhere */
+    et_arena names;   /* of series */
+    et_map index;     /* name to place in series */
+    char *buffer;     /* [room] text being read; owned */
     size_t room;
 };
 
@@ -99,7 +100,6 @@ static int add_series(size_t *out, et_history *h, const char *name, et_error *er
 /* Values shared by all points of a line. */
 typedef struct line {
     et_history *history;
-    const char *where; /* file and line */
     int64_t step;
     double wall;
     size_t fresh; /* names that the history has not yet */
@@ -114,7 +114,7 @@ static int check_point(line *l, double value, et_error *error)
     l->fresh += !et_map_get(&l->history->files->index, l->name, &found);
     return l->history->count + l->fresh <= ET_HISTORY_SERIES_MAX
                ? ET_OK
-               : et_fail(error, ET_EFORMAT, "%s: more than %d names of values in a run", l->where,
+               : et_fail(error, ET_EFORMAT, "more than %d names of values in a run",
                          ET_HISTORY_SERIES_MAX);
 }
 
@@ -166,8 +166,7 @@ static int walk(line *l, size_t length, const et_value *dict, point_taker take, 
         size_t end = extend(l, length, v->key);
         if (!end)
             return et_fail(error, ET_EFORMAT,
-                           "%s: the name of a value is empty, too long or has a control character",
-                           l->where);
+                           "the name of a value is empty, too long or has a control character");
         if (v->kind == ET_VALUE_DICT) {
             l->name[end] = '.';
             status = walk(l, end + 1, v, take, error);
@@ -184,35 +183,20 @@ static int walk(line *l, size_t length, const et_value *dict, point_taker take, 
 
 /* ---- lines ---- */
 
-/* Parses one line, at `where`, as a dict. */
-static int parse(et_value **out, et_arena *arena, const char *text, size_t length,
-                 const char *where, et_error *error)
-{
-    const int status = et_json_parse(out, arena, text, length, NULL, error);
-    if (status)
-        return et_fail_while(error, status, "%s", where);
-    if ((*out)->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EFORMAT, "%s: expected {\"step\": ...}, found %s", where,
-                       et_value_kind_name((*out)->kind));
-    return ET_OK;
-}
-
 static int take_line(et_history *h, const log_file *file, const char *text, size_t length,
                      et_error *error)
 {
-    char where[PATH_MAX + 32];
     et_arena arena = ET_ARENA_INIT;
     et_value *dict;
-    line l = { .history = h, .where = where };
-    snprintf(where, sizeof where, "%s:%" PRId64, file->path, file->lines + 1);
-    int status = parse(&dict, &arena, text, length, where, error);
-    if (!status) {
+    line l = { .history = h };
+    int status = et_json_parse(&dict, &arena, text, length, NULL, error);
+    if (!status && dict->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "expected {\"step\": ...}, found %s",
+                         et_value_kind_name(dict->kind));
+    if (!status)
         status = et_value_read_int(dict, "step", &l.step, error);
-        if (status)
-            et_fail_while(error, status, "%s", where);
-        else if (l.step < 0)
-            status = et_fail(error, ET_EFORMAT, "%s: step %" PRId64 " is negative", where, l.step);
-    }
+    if (!status && l.step < 0)
+        status = et_fail(error, ET_EFORMAT, "step %" PRId64 " is negative", l.step);
     if (!status) {
         double wall;
         const et_value *clock = et_value_get(dict, ET_SINK_TIME);
@@ -224,7 +208,9 @@ static int take_line(et_history *h, const log_file *file, const char *text, size
         l.name[l.base] = 0;
         status = walk(&l, l.base, dict, add_point, error);
     }
-    if (!status)
+    if (status)
+        et_fail_while(error, status, "%s:%" PRId64, file->path, file->lines + 1);
+    else
         h->step = l.step > h->step ? l.step : h->step;
     if (!status && !file->prefix[0]) {
         h->lines++;
@@ -408,16 +394,17 @@ static et_history *make(const char *model_dir, const char *root)
         return NULL;
     }
     h->files = f;
-    h->model_dir = et_strdup(model_dir);
-    f->logs[OWN] = (log_file){ .path = et_path_join(model_dir, ET_RUN_LOG), .prefix = "" };
-    f->logs[BESIDE] =
-        (log_file){ .path = et_path_join(model_dir, MEASURED_FILE), .prefix = MEASURED };
-    f->settings.path = et_path_join(model_dir, ET_RUN_SETTINGS);
-    f->info.path = et_path_join(model_dir, ET_RUN_SESSIONS);
-    f->root = root ? et_strdup(root) : NULL;
+    et_arena *paths = &f->paths;
+    h->model_dir = et_arena_strdup(paths, model_dir);
+    f->logs[OWN].path = et_arena_strdup(paths, et_path_of(model_dir, ET_RUN_LOG).text);
+    f->logs[OWN].prefix = "";
+    f->logs[BESIDE].path = et_arena_strdup(paths, et_path_of(model_dir, MEASURED_FILE).text);
+    f->logs[BESIDE].prefix = MEASURED;
+    f->settings.path = et_arena_strdup(paths, et_path_of(model_dir, ET_RUN_SETTINGS).text);
+    f->info.path = et_arena_strdup(paths, et_path_of(model_dir, ET_RUN_SESSIONS).text);
+    f->root = root ? et_arena_strdup(paths, root) : NULL;
     forget(h);
-    if ((!root || f->root) && h->model_dir && f->logs[OWN].path && f->logs[BESIDE].path &&
-        f->settings.path && f->info.path)
+    if (!paths->failed)
         return h;
     et_history_close(h);
     return NULL;
@@ -502,17 +489,12 @@ void et_history_close(et_history *h)
         return;
     struct et_history_files *f = h->files;
     forget(h);
-    for (int i = 0; i < LOGS; i++)
-        et_free(f->logs[i].path);
-    et_free(f->settings.path);
-    et_free(f->info.path);
-    et_free(f->root);
+    et_arena_release(&f->paths);
     et_arena_release(&f->settings.arena);
     et_arena_release(&f->info.arena);
     et_free(f->buffer);
     et_free(f);
     et_free(h->series);
-    et_free(h->model_dir);
     et_free(h);
 }
 

@@ -48,7 +48,7 @@ typedef struct et_history_series {
 
 /* Read only; everything except model_dir is valid until update or close. */
 typedef struct et_history {
-    char *model_dir;           /* as given to open */
+    const char *model_dir;     /* as given to open */
     et_history_series *series; /* [count] in the order of their names' first use; update adds at the
                                 * end unless everything is read again */
     size_t count, capacity;
