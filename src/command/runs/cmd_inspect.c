@@ -223,15 +223,6 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
         return status;
     }
     struct stat info;
-    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
-        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
-        inspection_part part = part_of(tensor->name);
-        int64_t elements = et_shape_count(tensor->shape);
-        it->elements += elements;
-        it->bytes[part] += tensor->bytes;
-        if (part == PART_WEIGHTS)
-            it->weights += elements;
-    }
     if (!stat(it->path, &info))
         it->file_bytes = (uint64_t)info.st_size;
     /* The text is the checkpoint's own; it is parsed to be shown, not to be checked. */
@@ -243,6 +234,11 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
     for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
         et_error reason = ET_ERROR_INIT;
         const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
+        const inspection_part part = part_of(tensor->name);
+        const int64_t elements = et_shape_count(tensor->shape);
+        it->elements += elements;
+        it->bytes[part] += tensor->bytes;
+        it->weights += part == PART_WEIGHTS ? elements : 0;
         it->wrong[i] = et_safetensors_verify_tensor(it->file, tensor, &reason) != ET_OK;
         if (it->wrong[i] && !it->damaged++)
             it->fault = reason;

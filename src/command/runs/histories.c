@@ -145,10 +145,7 @@ static int add_word(et_histories *all, const char *word, et_error *error)
 {
     et_run_list runs = { .items = NULL };
     /* Shows "runs/a/" as "runs/a". */
-    size_t length = strlen(word);
-    while (length > 1 && word[length - 1] == '/')
-        length--;
-    char *path = et_strndup(word, length);
+    char *path = et_strndup(word, et_path_length(word));
     int status = path ? ET_OK : et_alloc_failed(error, strlen(word), "a path");
     if (!status && et_history_is_run(path)) {
         status = add(all, path, error);

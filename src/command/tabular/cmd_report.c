@@ -833,18 +833,16 @@ int et_cmd_report(const et_call *call, et_error *error)
     if (!status)
         status = et_history_open(&r.history, r.args->general.model_dir, error);
     const char *run = r.args->general.model_dir, *given = r.args->output;
-    size_t length = strlen(run);
     if (!status && given && !et_path_ends(given, ".html"))
         status = et_fail(error, ET_EUSAGE, "--output %s: choose a name in .html", given);
     if (!status && !given) {
         /* RUN.html, next to the run. */
         et_strbuf name = ET_STRBUF_INIT;
-        while (length > 1 && run[length - 1] == '/')
-            length--;
-        et_strbuf_printf(&name, "%.*s.html", (int)length, run);
+        et_strbuf_append_bytes(&name, run, et_path_length(run));
+        et_strbuf_append(&name, ".html");
         r.output = et_strbuf_detach(&name);
         if (!r.output)
-            status = et_alloc_failed(error, length, "a path");
+            status = et_alloc_failed(error, strlen(run), "a path");
         else if (et_file_exists(r.output))
             status = et_fail(error, ET_EUSAGE,
                              "%s exists: give --output %s to replace it, or another name", r.output,

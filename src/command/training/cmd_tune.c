@@ -208,7 +208,8 @@ static bool read_run(attempt *t, bool exited)
                 (exited || et_history_state_of(h) == ET_HISTORY_DONE) && take_value(t, h);
     if (done) {
         t->end = TRIAL_DONE;
-        t->seconds = seconds_of(t->model_dir);
+        const double seconds = et_history_seconds_in_all(h);
+        t->seconds = isnan(seconds) ? 0 : seconds;
     }
     et_history_close(h);
     return done;
@@ -239,7 +240,6 @@ static int take_results(const tuning *t, attempt *one, int how, int status, et_e
 {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
     one->code = code;
-    one->seconds = seconds_of(one->model_dir);
     one->end = code == EXIT_STOPPED ? TRIAL_STOPPED : code ? TRIAL_FAILED : TRIAL_DONE;
     if (one->end == TRIAL_FAILED && code < 0)
         snprintf(one->reason, sizeof one->reason, "ended by signal %d, %s", -code,

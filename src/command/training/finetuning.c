@@ -239,9 +239,8 @@ static int keep_values(finetuning *f, int64_t step, const et_value *values, et_a
                        et_error *error)
 {
     /* "/runs/tuned//" -> "tuned". */
-    char *copy = et_arena_strdup(arena, f->args->model_dir);
-    for (size_t length = copy ? strlen(copy) : 0; length > 1 && copy[length - 1] == '/'; length--)
-        copy[length - 1] = 0;
+    const char *run = f->args->model_dir;
+    const char *copy = et_arena_printf(arena, "%.*s", (int)et_path_length(run), run);
     const char *base = copy ? et_path_base(copy) : NULL;
     const char *prefix =
         base ? et_arena_printf(arena, "%s_%s", base, f->experiment->kind->name) : NULL;

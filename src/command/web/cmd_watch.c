@@ -71,9 +71,7 @@ typedef struct et_board {
 /* "a/b" of "runs/a/b"; of the directory itself its own name. */
 static const char *name_of(const et_board *board, const char *path)
 {
-    size_t length = strlen(board->directory);
-    while (length && board->directory[length - 1] == '/')
-        length--;
+    const size_t length = et_path_length(board->directory);
     if (strncmp(path, board->directory, length) != 0)
         return path;
     const char *rest = path + length + strspn(path + length, "/");
