@@ -13,6 +13,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "command/web/serving.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
 
@@ -469,15 +470,6 @@ struct et_libre {
 
 /* ---- other paths ---- */
 
-static int answer(et_service_request *request, et_strbuf *out, et_error *error)
-{
-    int status = out->failed ? et_alloc_failed(error, out->length, "an answer") : ET_OK;
-    if (!status)
-        et_service_answer(request, out->data, out->length);
-    et_strbuf_release(out);
-    return status;
-}
-
 int et_libre_print_languages(const et_libre_models *models, et_service_request *request,
                              et_error *error)
 {
@@ -504,7 +496,8 @@ int et_libre_print_settings(const et_libre_models *models, bool keyed, et_servic
     et_strbuf_append(&out, "}, \"target\": ");
     print_named(first->targets[0].code, &out);
     et_strbuf_append(&out, "}}, \"suggestions\": false, \"supportedFilesFormat\": []}\n");
-    return answer(request, &out, error);
+    et_service_answer_text(request, &out);
+    return request->status;
 }
 
 static void print_detected(const char *source, et_strbuf *out)
@@ -699,7 +692,8 @@ int et_libre_detect(const et_libre_models *models, et_service_request *request, 
     et_strbuf_append_char(&out, '[');
     print_detected(source, &out);
     et_strbuf_append(&out, "]\n");
-    return answer(request, &out, error);
+    et_service_answer_text(request, &out);
+    return request->status;
 }
 
 /* ---- translating ---- */
@@ -857,7 +851,7 @@ static void print_each(const et_libre *r, const char *key, print_fn *print, et_s
     et_strbuf_append(out, r->list ? "]" : "");
 }
 
-int et_libre_print(const et_libre *r, et_service_request *request, et_error *error)
+void et_libre_print(const et_libre *r, et_service_request *request)
 {
     et_strbuf out = ET_STRBUF_INIT;
     et_strbuf_append_char(&out, '{');
@@ -871,5 +865,5 @@ int et_libre_print(const et_libre *r, et_service_request *request, et_error *err
     }
     print_each(r, "translatedText", print_best, &out);
     et_strbuf_append(&out, "}\n");
-    return answer(request, &out, error);
+    et_service_answer_text(request, &out);
 }

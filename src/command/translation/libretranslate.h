@@ -109,8 +109,8 @@ int et_libre_take(et_libre *r, char *const *results, const et_hypotheses *found,
 /* All lines are translated by the first model of a route: the translations are cut into the lines
  * of the second model. */
 int et_libre_advance(et_libre *r, et_error *error);
-/* Writes the answer. ET_ENOMEM. */
-int et_libre_print(const et_libre *r, et_service_request *request, et_error *error);
+/* Writes the answer, or sets the request's status to ET_ENOMEM. */
+void et_libre_print(const et_libre *r, et_service_request *request);
 
 /* The answers of the other paths. */
 int et_libre_print_languages(const et_libre_models *models, et_service_request *request,

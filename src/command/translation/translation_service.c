@@ -305,6 +305,8 @@ typedef struct asked {
     et_libre_route route; /* of one model, number 0, if a request of ours names no languages */
     int beam, results;    /* of the last model; results 0: only the best translation, as text */
     et_libre *libre;      /* a request of LibreTranslate's API, owned; NULL: of ours */
+    atomic_bool ended;    /* nobody waits for the answer */
+    size_t first, count;  /* its lines in a round of a batch */
 } asked;
 
 /* ---- opening ---- */
@@ -435,7 +437,7 @@ static int read_texts(const translations *all, et_service_request *request, aske
         status = check_length(all, to, lines[i], (int64_t)i + 1, &tokens, error);
     et_tokens_release(&tokens);
     if (!status && !count)
-        status = et_libre_print(to->libre, request, error);
+        et_libre_print(to->libre, request);
     return status;
 }
 
@@ -535,26 +537,21 @@ static int answer_detect(et_service *self, et_service_request *request, et_error
 typedef struct batch {
     et_service_request *const *requests; /* [count] */
     size_t count;
-    const asked *what;       /* of the first request: route, beam and results are those of all */
-    atomic_bool *ended;      /* [count], owned */
-    size_t *firsts, *counts; /* [count] the lines of a request in this round, owned */
-    const atomic_bool **lines_ended; /* [total] into ended, owned */
-    const char **lines;              /* [total], owned */
-    char **results;                  /* the same; of a search: none */
-    et_hypotheses *found;            /* of a search, owned */
+    const asked *what; /* of the first request: route, beam and results are those of all */
+    et_arena arena;    /* of a round */
+    const atomic_bool **lines_ended; /* [total], as lines and results */
+    const char **lines;
+    char **results;       /* their texts are owned; of a search: none */
+    et_hypotheses *found; /* of a search, owned */
     size_t total;
 } batch;
 
 static void release_round(batch *b)
 {
     et_translator_free_results(b->results, b->results ? b->total : 0);
-    et_free(b->results);
-    et_free(b->lines);
-    et_free(b->lines_ended);
     et_hypotheses_free(b->found);
+    et_arena_release(&b->arena);
     b->results = NULL;
-    b->lines = NULL;
-    b->lines_ended = NULL;
     b->found = NULL;
 }
 
@@ -570,29 +567,29 @@ static int begin_round(batch *b, bool again, et_error *error)
     release_round(b);
     b->total = 0;
     for (size_t i = 0; i < b->count; i++) {
-        const asked *what = asked_of(b, i);
-        const bool waits = !b->ended[i] && !b->requests[i]->status;
-        b->firsts[i] = b->total;
-        b->counts[i] = !waits || (again && !what->libre) ? 0
-                       : what->libre                     ? et_libre_count(what->libre)
-                                                         : (size_t)b->requests[i]->items;
-        b->total += b->counts[i];
+        asked *what = asked_of(b, i);
+        const bool waits = !what->ended && !b->requests[i]->status;
+        what->first = b->total;
+        what->count = !waits || (again && !what->libre) ? 0
+                      : what->libre                     ? et_libre_count(what->libre)
+                                                        : (size_t)b->requests[i]->items;
+        b->total += what->count;
     }
     if (!b->total)
         return ET_OK;
-    b->lines_ended = et_alloc(b->total, sizeof *b->lines_ended);
-    b->lines = et_alloc(b->total, sizeof *b->lines);
-    b->results = et_alloc_zero(b->total, sizeof *b->results);
-    if (!b->lines_ended || !b->lines || !b->results)
+    b->lines_ended = et_arena_array(&b->arena, b->total, sizeof *b->lines_ended);
+    b->lines = et_arena_array(&b->arena, b->total, sizeof *b->lines);
+    b->results = et_arena_array(&b->arena, b->total, sizeof *b->results);
+    if (b->arena.failed)
         return et_alloc_failed(error, b->total * sizeof *b->lines, "lines");
     for (size_t i = 0; i < b->count; i++) {
         const asked *what = asked_of(b, i);
-        if (b->counts[i] && what->libre)
-            et_libre_lines(what->libre, b->lines + b->firsts[i]);
-        for (size_t line = 0; line < b->counts[i]; line++) {
-            b->lines_ended[b->firsts[i] + line] = &b->ended[i];
+        if (what->count && what->libre)
+            et_libre_lines(what->libre, b->lines + what->first);
+        for (size_t line = 0; line < what->count; line++) {
+            b->lines_ended[what->first + line] = &what->ended;
             if (!what->libre)
-                b->lines[b->firsts[i] + line] = what->lines[line];
+                b->lines[what->first + line] = what->lines[line];
         }
     }
     return ET_OK;
@@ -607,7 +604,7 @@ static bool note_ended(void *payload, size_t done, size_t lines)
     (void)lines;
     for (size_t i = 0; i < b->count; i++) {
         if (et_service_ended(b->requests[i]))
-            atomic_store_explicit(&b->ended[i], true, memory_order_relaxed);
+            atomic_store_explicit(&asked_of(b, i)->ended, true, memory_order_relaxed);
         else
             all = false;
     }
@@ -647,13 +644,13 @@ static size_t take_round(batch *b, bool last)
         asked *what = request->payload;
         et_error error = ET_ERROR_INIT;
         int status = ET_OK;
-        if (!b->counts[i] || b->ended[i])
+        if (!what->count || what->ended)
             continue;
         if (what->libre)
-            status = et_libre_take(what->libre, b->results + b->firsts[i], b->found, b->firsts[i],
-                                   &error);
-        for (size_t line = 0; line < b->counts[i] && !what->libre && !last && !status; line++) {
-            what->lines[line] = et_arena_strdup(request->arena, b->results[b->firsts[i] + line]);
+            status =
+                et_libre_take(what->libre, b->results + what->first, b->found, what->first, &error);
+        for (size_t line = 0; line < what->count && !what->libre && !last && !status; line++) {
+            what->lines[line] = et_arena_strdup(request->arena, b->results[what->first + line]);
             status = what->lines[line] ? ET_OK : et_alloc_failed(&error, 0, "a line");
         }
         if (status)
@@ -664,13 +661,13 @@ static size_t take_round(batch *b, bool last)
     return left;
 }
 
-static void print_own(batch *b, size_t i)
+static void print_own(batch *b, et_service_request *request)
 {
-    et_service_request *request = b->requests[i];
+    const asked *what = request->payload;
     et_strbuf out = ET_STRBUF_INIT;
     et_strbuf_append(&out, b->found ? "{\"hypotheses\": [" : "{\"translations\": [");
-    for (size_t line = b->firsts[i]; line < b->firsts[i] + b->counts[i]; line++) {
-        et_strbuf_append(&out, line > b->firsts[i] ? ", " : "");
+    for (size_t line = what->first; line < what->first + what->count; line++) {
+        et_strbuf_append(&out, line > what->first ? ", " : "");
         if (b->found)
             et_result_lines_print_json(&out, b->found, line, false);
         else
@@ -684,14 +681,14 @@ static void print_own(batch *b, size_t i)
 static void finish_texts(batch *b, bool last)
 {
     for (size_t i = 0; i < b->count; i++) {
-        et_libre *libre = asked_of(b, i)->libre;
-        et_error error = ET_ERROR_INIT;
-        if (!libre || b->ended[i] || b->requests[i]->status)
+        const asked *what = asked_of(b, i);
+        et_service_request *request = b->requests[i];
+        if (!what->libre || what->ended || request->status)
             continue;
-        int status =
-            last ? et_libre_print(libre, b->requests[i], &error) : et_libre_advance(libre, &error);
-        if (status)
-            fail_request(b->requests[i], status, &error);
+        if (last)
+            et_libre_print(what->libre, request);
+        else
+            request->status = et_libre_advance(what->libre, &request->error);
     }
 }
 
@@ -708,19 +705,14 @@ static int translate_leg(translations *all, batch *b, int leg, et_error *error)
     if (status)
         return status;
     const size_t left = take_round(b, last);
-    if (last) {
-        /* Requests of ours; documents may need one more round. */
-        for (size_t i = 0; i < b->count; i++)
-            if (!asked_of(b, i)->libre && !b->ended[i] && !b->requests[i]->status)
-                print_own(b, i);
-    }
+    /* Requests of ours; documents may need one more round. */
+    for (size_t i = 0; last && i < b->count; i++)
+        if (!asked_of(b, i)->libre && !asked_of(b, i)->ended && !b->requests[i]->status)
+            print_own(b, b->requests[i]);
     if (left)
         status = begin_round(b, true, error);
-    if (!status && left && b->total) {
-        status = run_round(all, b, model, usual, 0, error);
-        if (!status)
-            (void)take_round(b, last);
-    }
+    if (!status && left && b->total && !(status = run_round(all, b, model, usual, 0, error)))
+        (void)take_round(b, last);
     if (!status)
         finish_texts(b, last);
     return status;
@@ -731,20 +723,12 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
     translations *all = (translations *)(void *)self;
     et_error error = ET_ERROR_INIT;
     batch b = { .requests = requests, .count = count, .what = requests[0]->payload };
-    b.ended = et_alloc_zero(count, sizeof *b.ended);
-    b.firsts = et_alloc_zero(count, sizeof *b.firsts);
-    b.counts = et_alloc_zero(count, sizeof *b.counts);
-    int status = b.ended && b.firsts && b.counts
-                     ? ET_OK
-                     : et_alloc_failed(&error, count * sizeof *b.firsts, "a batch");
+    int status = ET_OK;
     for (int leg = 0; !status && leg < b.what->route.count; leg++)
         status = translate_leg(all, &b, leg, &error);
     for (size_t i = 0; i < count && status; i++)
         fail_request(requests[i], status, &error);
     release_round(&b);
-    et_free(b.firsts);
-    et_free(b.counts);
-    et_free(b.ended);
 }
 
 static const char *const types[] = { ET_SERVICE_FORM, ET_SERVICE_PARTS, NULL };

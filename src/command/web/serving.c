@@ -700,13 +700,10 @@ int et_service_keys(const et_service_request *request, const char *const *keys, 
 {
     et_assert(keys);
     for (const et_value *v = request->json ? request->json->first : NULL; v; v = v->next) {
-        size_t i = 0;
-        while (keys[i] && strcmp(keys[i], v->key) != 0)
-            i++;
-        if (keys[i])
+        if (et_is_one_of(v->key, keys))
             continue;
         char all[256] = "";
-        for (i = 0; keys[i]; i++) {
+        for (size_t i = 0; keys[i]; i++) {
             size_t used = strlen(all);
             snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", keys[i]);
         }
