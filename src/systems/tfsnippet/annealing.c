@@ -1,7 +1,6 @@
 #include <etude/annealing.h>
 
 #include <math.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -174,43 +173,38 @@ int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bou
         return et_fail(error, ET_ECONFIG, "%d bound values, but the list is NULL", count);
     if (!count)
         return ET_OK;
-    bound->values = et_alloc((size_t)count, sizeof *values);
-    bound->index = et_alloc((size_t)count, sizeof *bound->index);
-    bound->before = et_alloc_zero((size_t)count, sizeof *bound->before);
-    int status = bound->values && bound->index && bound->before
+    bound->items = et_alloc((size_t)count, sizeof *bound->items);
+    int status = bound->items
                      ? ET_OK
-                     : et_alloc_failed(error, (size_t)count * sizeof *values, "bound values");
+                     : et_alloc_failed(error, (size_t)count * sizeof *bound->items, "bound values");
     for (int i = 0; !status && i < count; i++) {
-        bound->index[i] = -1;
+        bound->items[i] = (et_bound_item){ .value = values[i], .index = -1 };
         if (!values[i].variable == !values[i].optimizer)
             status = et_fail(error, ET_ECONFIG,
                              "bound value %d: give either a variable or an optimizer", i);
         else if (values[i].variable)
-            status = find_variable(&bound->index[i], params, values[i].variable, error);
+            status = find_variable(&bound->items[i].index, params, values[i].variable, error);
     }
     if (status) {
         et_bound_values_release(bound);
         return status;
     }
-    memcpy(bound->values, values, (size_t)count * sizeof *values);
     bound->count = count;
     return ET_OK;
 }
 
 void et_bound_values_release(et_bound_values *bound)
 {
-    et_free(bound->values);
-    et_free(bound->index);
-    et_free(bound->before);
+    et_free(bound->items);
     *bound = (et_bound_values){ .params = bound->params };
 }
 
-static int put(const et_bound_values *bound, int i, double value, et_error *error)
+static int put(const et_bound_values *bound, const et_bound_item *item, double value,
+               et_error *error)
 {
-    et_assert(i >= 0 && i < bound->count);
-    if (bound->index[i] < 0)
-        return et_optimizer_set_learning_rate(bound->values[i].optimizer, value, error);
-    et_scheduled_variable variable = { bound->params, bound->index[i] };
+    if (item->index < 0)
+        return et_optimizer_set_learning_rate(item->value.optimizer, value, error);
+    et_scheduled_variable variable = { bound->params, item->index };
     if ((float)value != (float)et_scheduled_variable_get(&variable))
         et_scheduled_variable_set(&variable, value);
     return ET_OK;
@@ -220,13 +214,14 @@ int et_bound_values_apply(et_bound_values *bound, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < bound->count; i++) {
-        const double value = et_dynamic_get(&bound->values[i].value);
+        const et_bound_item *item = &bound->items[i];
+        const double value = et_dynamic_get(&item->value.value);
         /* NaN would mean the schedule's rate again, but a wrong computation of a rate gives NaN. */
         status =
-            bound->index[i] < 0 && isnan(value)
+            item->index < 0 && isnan(value)
                 ? et_fail(error, ET_ECONFIG,
                           "%g is not a learning rate; give a finite number of at least 0", value)
-                : put(bound, i, value, error);
+                : put(bound, item, value, error);
     }
     return status;
 }
@@ -234,15 +229,15 @@ int et_bound_values_apply(et_bound_values *bound, et_error *error)
 void et_bound_values_keep(et_bound_values *bound)
 {
     for (int i = 0; i < bound->count; i++) {
-        et_scheduled_variable variable = { bound->params, bound->index[i] };
-        bound->before[i] = bound->index[i] < 0
-                               ? et_optimizer_rate_override(bound->values[i].optimizer)
-                               : et_scheduled_variable_get(&variable);
+        et_bound_item *item = &bound->items[i];
+        et_scheduled_variable variable = { bound->params, item->index };
+        item->before = item->index < 0 ? et_optimizer_rate_override(item->value.optimizer)
+                                       : et_scheduled_variable_get(&variable);
     }
 }
 
 void et_bound_values_put_back(et_bound_values *bound)
 {
     for (int i = bound->count - 1; i >= 0; i--)
-        put(bound, i, bound->before[i], NULL);
+        put(bound, &bound->items[i], bound->items[i].before, NULL);
 }

@@ -316,14 +316,12 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
     if (!*out) {
         if (!ET_VECTOR_GROW(metrics->pairs, metrics->pair_capacity, metrics->pair_count + 1))
             return et_alloc_failed(&loop->error, sizeof *metrics->pairs, "a timer");
-        et_loop_pair pair = { .name = et_strdup(name) };
+        et_loop_pair pair = { .name = et_arena_strdup(&loop->arena, name) };
         status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
         if (!status && !timer)
             status = et_statistics_new(&pair.collector, &loop->error);
-        if (status) {
-            et_free(pair.name);
+        if (status)
             return status;
-        }
         *out = &metrics->pairs[metrics->pair_count++];
         **out = pair;
     }

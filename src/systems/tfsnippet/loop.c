@@ -217,10 +217,8 @@ void et_loop_close(et_loop *loop)
             et_fail(&loop->error, ET_EINTERRUPTED, "closed before its end");
         et_loop_end(loop, NULL);
     }
-    for (size_t i = 0; i < loop->metrics.pair_count; i++) {
-        et_free(loop->metrics.pairs[i].name);
+    for (size_t i = 0; i < loop->metrics.pair_count; i++)
         et_statistics_free(loop->metrics.pairs[i].collector);
-    }
     et_free(loop->metrics.pairs);
     et_free(loop->own.objects);
     et_free(loop->own.optimizers);

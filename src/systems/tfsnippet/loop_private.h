@@ -86,7 +86,7 @@ typedef struct et_loop_object {
 
 /* A pair that is open, or was: its memory is used again. */
 typedef struct et_loop_pair {
-    char *name;               /* owned */
+    const char *name;         /* in the arena */
     et_statistics *collector; /* owned; NULL: a timer */
     double begun;             /* of a timer */
     bool open, in_step;
@@ -227,11 +227,15 @@ int et_loop_take_best(void *self, et_error *error);
 
 /* ---- annealing.c: bound values with resolved targets ---- */
 
+typedef struct et_bound_item {
+    et_bound_value value;
+    int index;     /* in the store; -1: an optimizer's rate */
+    double before; /* from et_bound_values_keep */
+} et_bound_item;
+
 typedef struct et_bound_values {
-    et_params *params;      /* borrowed */
-    et_bound_value *values; /* [count], owned */
-    int *index;             /* [count]: in the store; -1: an optimizer's rate */
-    double *before;         /* [count]: values before, from et_bound_values_keep */
+    et_params *params;    /* borrowed */
+    et_bound_item *items; /* [count], owned */
     int count;
 } et_bound_values;
 

@@ -26,7 +26,8 @@
 typedef struct measured {
     et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
     const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
-    et_loop_metric *metrics; /* [count]; names owned */
+    et_arena arena;          /* of what follows */
+    et_loop_metric *metrics; /* [count] */
     et_loop_metric *given;   /* [count]: the measures with a value, from measures_read */
     int *index;              /* [count]: in the pass; -1: the sum of its losses */
     int count;
@@ -50,44 +51,30 @@ static int add_measure(measured *measures, const et_loop_measure *one, const cha
         return et_fail(error, ET_ECONFIG, "the pass has no measure %s; it has %s%s", one->measure,
                        count ? et_pass_measured(pass, 0).name : "nothing",
                        count > 1 ? " and others" : "");
-    char *copy = et_strdup(name);
-    if (!copy)
-        return et_alloc_failed(error, strlen(name), "a metric");
+    const char *copy = et_arena_strdup(&measures->arena, name);
     measures->index[i] = pass ? at : LOSSES;
     measures->metrics[measures->count++] = (et_loop_metric){ .name = copy, .value = NAN };
-    return ET_OK;
-}
-
-static void measures_release(measured *measures)
-{
-    for (int i = 0; measures->metrics && i < measures->count; i++)
-        et_free((char *)measures->metrics[i].name);
-    et_free(measures->metrics);
-    et_free(measures->given);
-    et_free(measures->index);
-    *measures = (measured){ .pass = NULL };
+    return copy ? ET_OK : et_alloc_failed(error, strlen(name), "a metric");
 }
 
 /* pass, if there is one, is prepared. unnamed: the name of a metric without a name; NULL: every
- * metric has a name. ET_ECONFIG: a name is missing, or the pass has no such measure. */
+ * metric has a name. ET_ECONFIG: a name is missing, or the pass has no such measure. The owner
+ * releases the arena, after a failure too. */
 static int measures_init(measured *measures, et_pass *pass, const et_loop_measure *list, int count,
                          const char *unnamed, et_error *error)
 {
     *measures = (measured){ .pass = pass };
     if (count < 0 || (count && !list))
         return et_fail(error, ET_ECONFIG, "%d metrics, but the list is NULL", count);
-    if (!count)
-        return ET_OK;
-    measures->metrics = et_alloc_zero((size_t)count, sizeof *measures->metrics);
-    measures->given = et_alloc_zero((size_t)count, sizeof *measures->given);
-    measures->index = et_alloc_zero((size_t)count, sizeof *measures->index);
-    int status = measures->metrics && measures->given && measures->index
-                     ? ET_OK
-                     : et_alloc_failed(error, (size_t)count * sizeof *measures->metrics, "metrics");
+    const size_t most = (size_t)count;
+    measures->metrics = et_arena_array(&measures->arena, most, sizeof *measures->metrics);
+    measures->given = et_arena_array(&measures->arena, most, sizeof *measures->given);
+    measures->index = et_arena_array(&measures->arena, most, sizeof *measures->index);
+    int status = measures->arena.failed
+                     ? et_alloc_failed(error, most * sizeof *measures->metrics, "metrics")
+                     : ET_OK;
     for (int i = 0; !status && i < count; i++)
         status = add_measure(measures, &list[i], unnamed, error);
-    if (status)
-        measures_release(measures);
     return status;
 }
 
@@ -127,7 +114,8 @@ static int measures_read(measured *measures)
 struct et_loop_evaluator {
     et_loop *loop; /* borrowed */
     et_loop_evaluator_options options;
-    char *time_metric; /* owned; "": none */
+    et_arena arena;          /* of texts and arrays */
+    const char *time_metric; /* "": none */
     et_event_hub *events;
     measured measures;
     et_bound_values bound;
@@ -164,10 +152,7 @@ static int open_evaluator(et_loop_evaluator *e, et_error *error)
     const et_loop_evaluator_options *o = &e->options;
     const char *time = o->time_metric ? o->time_metric : "eval_time";
     const char *unnamed = et_loop_valid_metric_name(e->loop);
-    e->time_metric = et_strdup(time);
     int status;
-    if (!e->time_metric)
-        return et_alloc_failed(error, strlen(time), "an evaluator");
     if ((status = et_event_hub_new(&e->events, allowed, 2, error)) ||
         (o->pass && (status = et_pass_prepare(o->pass, &o->source->layout, error))) ||
         (status = measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
@@ -177,13 +162,13 @@ static int open_evaluator(et_loop_evaluator *e, et_error *error)
         (status = et_batch_cursor_open(&e->cursor, o->source, error)))
         return status;
     size_t count = (size_t)e->measures.count;
-    e->row = et_alloc_zero(2 * count, sizeof *e->row);
-    e->sums = et_alloc_zero(count, sizeof *e->sums);
-    e->weights = et_alloc_zero(count, sizeof *e->weights);
-    e->last = et_alloc_zero(count, sizeof *e->last);
-    return e->row && e->sums && e->weights && e->last
-               ? ET_OK
-               : et_alloc_failed(error, 5 * count * sizeof *e->row, "an evaluator");
+    e->time_metric = et_arena_strdup(&e->arena, time);
+    e->row = et_arena_array(&e->arena, 2 * count, sizeof *e->row);
+    e->sums = et_arena_array(&e->arena, count, sizeof *e->sums);
+    e->weights = et_arena_array(&e->arena, count, sizeof *e->weights);
+    e->last = et_arena_array(&e->arena, count, sizeof *e->last);
+    return e->arena.failed ? et_alloc_failed(error, 5 * count * sizeof *e->row, "an evaluator")
+                           : ET_OK;
 }
 
 int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
@@ -225,15 +210,11 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
     if (!e)
         return;
     et_event_hub_free(e->events);
-    measures_release(&e->measures);
+    et_arena_release(&e->measures.arena);
     et_bound_values_release(&e->bound);
     et_batch_cursor_release(&e->cursor);
     et_eval_shard_release(&e->shard);
-    et_free(e->row);
-    et_free(e->sums);
-    et_free(e->weights);
-    et_free(e->last);
-    et_free(e->time_metric);
+    et_arena_release(&e->arena);
     et_free(e);
 }
 
@@ -551,7 +532,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
     if (t->noted)
         forget_optimizer(t->loop, t->options.optimizer);
     et_event_hub_free(t->events);
-    measures_release(&t->measures);
+    et_arena_release(&t->measures.arena);
     et_shards_close(t->shards);
     et_bound_values_release(&t->bound);
     et_arena_release(&t->arena);
