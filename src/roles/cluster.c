@@ -151,7 +151,8 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
     plan->report_size = plan->metrics_at + plan->metrics_size + sizeof(et_cluster_position);
     status = et_placement_make(&plan->placement, t->params, plan->servers,
                                et_optimizer_by_elements(t->optimizer), error);
-    plan->state = status ? NULL : et_alloc_zero((size_t)plan->servers, sizeof *plan->state);
+    plan->state =
+        et_arena_array(&plan->placement.arena, (size_t)plan->servers, sizeof *plan->state);
     if (!status && !plan->state)
         status = et_alloc_failed(error, 0, "a cluster");
     plan->variables_size =
@@ -178,7 +179,6 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
 void et_cluster_plan_release(et_cluster_plan *plan)
 {
     et_placement_release(&plan->placement);
-    et_free(plan->state);
     *plan = (et_cluster_plan){ 0 };
 }
 
@@ -338,12 +338,11 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
 {
     size_t all = (size_t)et_params_count(params) * (size_t)servers;
     *p = (et_placement){ .servers = servers };
-    p->shards = et_alloc_zero(all + 1, sizeof *p->shards);
-    p->first = et_alloc_zero((size_t)servers + 1, sizeof *p->first);
-    p->floats = et_alloc_zero((size_t)servers, sizeof *p->floats);
-    int status = p->shards && p->first && p->floats
-                     ? fill(p, params, cuts, error)
-                     : et_alloc_failed(error, all * sizeof *p->shards, "a placement");
+    p->shards = et_arena_array(&p->arena, all, sizeof *p->shards);
+    p->first = et_arena_array(&p->arena, (size_t)servers + 1, sizeof *p->first);
+    p->floats = et_arena_array(&p->arena, (size_t)servers, sizeof *p->floats);
+    int status = p->arena.failed ? et_alloc_failed(error, all * sizeof *p->shards, "a placement")
+                                 : fill(p, params, cuts, error);
     if (status)
         et_placement_release(p);
     return status;
@@ -351,9 +350,7 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
 
 void et_placement_release(et_placement *p)
 {
-    et_free(p->shards);
-    et_free(p->first);
-    et_free(p->floats);
+    et_arena_release(&p->arena);
     *p = (et_placement){ 0 };
 }
 

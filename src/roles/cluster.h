@@ -24,6 +24,7 @@
 #include <etude/task_trainer.h>
 #include <etude/trainer.h>
 
+#include "base/arena.h"
 #include "roles/wire/keys.h"
 
 typedef struct et_cluster_options {
@@ -85,9 +86,10 @@ typedef struct et_placement_shard {
 
 typedef struct et_placement {
     int servers;
-    et_placement_shard *shards; /* by server, owned */
-    int *first;                 /* [servers + 1]: of the pieces, owned */
-    int64_t *floats;            /* [servers]: elements, owned */
+    et_placement_shard *shards; /* by server */
+    int *first;                 /* [servers + 1]: of the pieces */
+    int64_t *floats;            /* [servers]: elements */
+    et_arena arena;             /* of the arrays */
 } et_placement;
 
 /* ET_ECONFIG: a server would have nothing. */

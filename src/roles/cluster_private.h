@@ -28,7 +28,7 @@ double et_cluster_divisor(const unsigned char *report);
 typedef struct et_cluster_plan {
     int servers, workers;
     et_placement placement;
-    int64_t *state; /* [servers]: floats of the state of each, owned */
+    int64_t *state; /* [servers]: floats of the state of each; in placement's arena */
     int measures;
     int64_t means;         /* elements of moving means */
     size_t metrics_size;   /* bytes of the states of the task's own metrics */

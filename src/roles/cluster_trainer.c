@@ -12,6 +12,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/checksum.h"
@@ -47,9 +48,10 @@ typedef struct cluster_trainer {
     bool started, fresh; /* fresh: the store is the servers' */
     int byes;            /* workers that have left */
     int64_t steps;
-    float *state;                 /* of all servers, at the start of the run; owned */
-    et_measured *measured;        /* [measures], owned */
-    float *means;                 /* [means], owned */
+    et_arena arena;
+    float *state;                 /* of all servers, at the start of the run; in arena */
+    et_measured *measured;        /* [measures], in arena */
+    float *means;                 /* [means], in arena */
     et_cluster_position position; /* of the last update */
     bool placed;
     staleness staleness;
@@ -410,12 +412,11 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
         int64_t all = 0;
         for (int s = 0; s < c->plan.servers; s++)
             all += c->plan.state[s];
-        c->state = et_alloc((size_t)all, sizeof *c->state);
-        c->measured = et_alloc_zero((size_t)c->plan.measures + 1, sizeof *c->measured);
-        c->means = et_alloc_zero((size_t)c->plan.means + 1, sizeof *c->means);
-        status = c->state && c->measured && c->means
-                     ? ET_OK
-                     : et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
+        c->state = et_arena_array(&c->arena, (size_t)all, sizeof *c->state);
+        c->measured = et_arena_array(&c->arena, (size_t)c->plan.measures, sizeof *c->measured);
+        c->means = et_arena_array(&c->arena, (size_t)c->plan.means, sizeof *c->means);
+        if (c->arena.failed)
+            status = et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
     }
     if (!status)
         status = et_cluster_connect(&c->wire, options, &c->plan, error);
@@ -478,9 +479,7 @@ void et_cluster_trainer_close(et_trainer *trainer)
         say_goodbye(c, late);
     et_master_release(&c->master);
     et_wire_close(c->wire);
-    et_free(c->state);
-    et_free(c->measured);
-    et_free(c->means);
+    et_arena_release(&c->arena);
     et_cluster_plan_release(&c->plan);
     et_free(c);
 }

@@ -65,44 +65,30 @@ int et_master_open(et_master *master, const et_master_setup *setup, et_error *er
                            .ticket = setup->version * setup->gradients,
                            .update.most = setup->synchronous ? setup->workers : setup->gradients,
                            .admitting = -1 };
-    int64_t *state = et_alloc(servers, sizeof *state);
+    const size_t most = (size_t)master->update.most;
+    et_arena *arena = &master->arena;
+    int64_t *state = et_arena_array(arena, servers, sizeof *state);
     master->setup.state = state;
-    master->server = et_alloc_zero(servers, sizeof *master->server);
-    master->adds.push = et_alloc_zero(workers, sizeof *master->adds.push);
-    master->adds.part = et_alloc_zero(workers, sizeof *master->adds.part);
-    master->update.reports =
-        et_alloc_zero((size_t)master->update.most, sizeof *master->update.reports);
-    master->update.kept = et_alloc_zero((size_t)master->update.most, setup->report_size);
-    master->worker = et_alloc_zero(workers, sizeof *master->worker);
-    master->greeting = et_alloc_zero(1, setup->position_size + setup->greeting_size + 1);
-    bool ok = master->greeting && state && master->server && master->adds.push &&
-              master->adds.part && master->update.reports && master->update.kept && master->worker;
-    for (int i = 0; ok && i < setup->workers; i++) {
-        master->worker[i].report = et_alloc_zero(1, setup->report_size);
-        master->worker[i].at = et_alloc_zero(1, setup->position_size + 1);
-        ok = master->worker[i].report && master->worker[i].at;
+    master->server = et_arena_array(arena, servers, sizeof *master->server);
+    master->adds.push = et_arena_array(arena, workers, sizeof *master->adds.push);
+    master->adds.part = et_arena_array(arena, workers, sizeof *master->adds.part);
+    master->update.reports = et_arena_array(arena, most, sizeof *master->update.reports);
+    master->update.kept = et_arena_array(arena, most, setup->report_size);
+    master->worker = et_arena_array(arena, workers, sizeof *master->worker);
+    master->greeting = et_arena_alloc(arena, setup->position_size + setup->greeting_size);
+    for (int i = 0; master->worker && i < setup->workers; i++) {
+        master->worker[i].report = et_arena_alloc(arena, setup->report_size);
+        master->worker[i].at = et_arena_alloc(arena, setup->position_size);
     }
-    if (!ok)
-        return et_alloc_failed(error, (workers + (size_t)master->update.most) * setup->report_size,
-                               "a master");
+    if (arena->failed)
+        return et_alloc_failed(error, (workers + most) * setup->report_size, "a master");
     memcpy(state, setup->state, servers * sizeof *state);
     return ET_OK;
 }
 
 void et_master_release(et_master *master)
 {
-    for (int i = 0; master->worker && i < master->setup.workers; i++) {
-        et_free(master->worker[i].report);
-        et_free(master->worker[i].at);
-    }
-    et_free((int64_t *)master->setup.state);
-    et_free(master->server);
-    et_free(master->greeting);
-    et_free(master->adds.push);
-    et_free(master->adds.part);
-    et_free(master->update.reports);
-    et_free(master->update.kept);
-    et_free(master->worker);
+    et_arena_release(&master->arena);
     *master = (et_master){ 0 };
 }
 

@@ -25,6 +25,7 @@
 
 #include <etude/error.h>
 
+#include "base/arena.h"
 #include "roles/param_server.h"
 #include "roles/wire/message.h"
 
@@ -92,8 +93,8 @@ typedef struct et_master_worker {
     int64_t ticket, version; /* under way or done */
     double given, squares;   /* given: when the ticket was */
     double done, took;       /* when it was done; seconds, 0: none was */
-    unsigned char *report;   /* [report_size], of its last gradient, owned */
-    unsigned char *at;       /* [place_size], of its last used gradient, owned */
+    unsigned char *report;   /* [report_size], of its last gradient */
+    unsigned char *at;       /* [place_size], of its last used gradient */
 } et_master_worker;
 
 /* The gradients that servers were told to add. */
@@ -108,12 +109,13 @@ typedef struct et_master_update {
     int64_t most;              /* gradients that it may have */
     int64_t added;             /* that it has */
     et_master_report *reports; /* [most]: of these */
-    unsigned char *kept;       /* [most][report_size]: their bytes, owned */
+    unsigned char *kept;       /* [most][report_size]: their bytes */
     double squares, divisor, norm;
 } et_master_update;
 
 typedef struct et_master {
     et_master_setup setup;
+    et_arena arena; /* of all arrays */
     et_master_phase phase;
     int64_t version, target, ticket;
     uint64_t sequence, session;
@@ -125,7 +127,7 @@ typedef struct et_master {
     et_master_adds adds;
     et_master_update update;
     double slowest;           /* seconds of the slowest finished ticket; 0: none was finished */
-    unsigned char *greeting;  /* [place_size + greeting_size], owned */
+    unsigned char *greeting;  /* [place_size + greeting_size] */
     double reported;          /* time at which workers were told to end */
     et_master_worker *worker; /* [workers] */
     int status; /* ET_MASTER_FAILED: ET_EDIVERGED, of a gradient that is not finite, or ET_EIO */

@@ -42,26 +42,21 @@ int et_param_server_open(et_param_server *server, et_link *link, int index, int 
                                  .servers = servers,
                                  .workers = workers,
                                  .fingerprint = fingerprint };
-    size_t bytes = (size_t)(store->state + store->weights) * sizeof(float);
-    server->worker = et_alloc_zero((size_t)workers, sizeof *server->worker);
-    server->buffer = et_alloc((size_t)store->state + 1, sizeof *server->buffer);
-    server->sum = et_alloc((size_t)store->weights + 1, sizeof *server->sum);
-    server->last =
-        store->predicts ? et_alloc((size_t)store->weights + 1, sizeof *server->last) : NULL;
-    bool last = server->last || !store->predicts;
-    return server->worker && server->buffer && server->sum && last
-               ? ET_OK
-               : et_alloc_failed(error, bytes, "a server's slice");
+    const size_t state = (size_t)store->state, weights = (size_t)store->weights;
+    et_arena *arena = &server->arena;
+    server->worker = et_arena_array(arena, (size_t)workers, sizeof *server->worker);
+    server->buffer = et_arena_array(arena, state, sizeof *server->buffer);
+    server->sum = et_arena_array(arena, weights, sizeof *server->sum);
+    if (store->predicts)
+        server->last = et_arena_array(arena, weights, sizeof *server->last);
+    return arena->failed
+               ? et_alloc_failed(error, (state + weights) * sizeof(float), "a server's slice")
+               : ET_OK;
 }
 
 void et_param_server_release(et_param_server *server)
 {
-    for (int i = 0; server->worker && i < server->workers; i++)
-        et_free(server->worker[i].gradient);
-    et_free(server->worker);
-    et_free(server->buffer);
-    et_free(server->sum);
-    et_free(server->last);
+    et_arena_release(&server->arena);
     *server = (et_param_server){ 0 };
 }
 
@@ -109,7 +104,7 @@ static void push(et_param_server *s, et_param_server_worker *w, const et_message
     et_message answer = answer_of(s, message, ET_MESSAGE_STAGED);
     if (message->number > w->ticket) {
         if (!w->gradient)
-            w->gradient = et_alloc((size_t)s->store.weights + 1, sizeof *w->gradient);
+            w->gradient = et_arena_array(&s->arena, (size_t)s->store.weights, sizeof *w->gradient);
         if (!w->gradient) {
             refuse(s, message, ET_ENOMEM, "the server has no memory for a gradient");
             return;

@@ -11,6 +11,7 @@
 
 #include <etude/error.h>
 
+#include "base/arena.h"
 #include "roles/wire/message.h"
 
 /* The holder of weights and slots, which updates them; floats are in the order of the placement. */
@@ -39,7 +40,7 @@ typedef struct et_param_server_worker {
     int64_t ticket;   /* of the gradient that is kept */
     bool staged;
     double squares;
-    float *gradient; /* [weights], owned; NULL until its first push */
+    float *gradient; /* [weights], in the server's arena; NULL until its first push */
 } et_param_server_worker;
 
 typedef struct et_param_server {
@@ -52,11 +53,12 @@ typedef struct et_param_server {
     bool ended;
     uint64_t sequence; /* of the master's last question that was done */
     et_message answer; /* to it; its bytes are in buffer */
+    et_arena arena;    /* of the arrays */
     et_param_server_worker *worker;
-    float *buffer; /* [state], owned */
-    float *sum;    /* [weights]: of the next update, owned */
+    float *buffer; /* [state] */
+    float *sum;    /* [weights]: of the next update */
     bool begun;    /* it has gradients */
-    float *last;   /* [weights]: before the last update, owned; NULL: it does not predict */
+    float *last;   /* [weights]: before the last update; NULL: it does not predict */
 } et_param_server;
 
 int et_param_server_open(et_param_server *server, et_link *link, int index, int servers,

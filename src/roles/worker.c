@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "engine/tensor/params.h"
@@ -31,11 +32,11 @@ int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *er
     et_assert(setup->servers >= 1 &&
               setup->report_size >= setup->position_size + 2 * sizeof(double));
     *worker = (et_worker){ .setup = *setup, .sequence = setup->nonce };
-    worker->server = et_alloc_zero(servers, sizeof *worker->server);
-    worker->report = et_alloc_zero(1, setup->report_size);
-    int64_t *floats = et_alloc(servers, sizeof *floats);
+    worker->server = et_arena_array(&worker->arena, servers, sizeof *worker->server);
+    worker->report = et_arena_alloc(&worker->arena, setup->report_size);
+    int64_t *floats = et_arena_array(&worker->arena, servers, sizeof *floats);
     worker->setup.floats = floats;
-    if (!worker->server || !worker->report || !floats)
+    if (worker->arena.failed)
         return et_alloc_failed(error, servers * sizeof *floats, "a worker");
     memcpy(floats, setup->floats, servers * sizeof *floats);
     return ET_OK;
@@ -43,9 +44,7 @@ int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *er
 
 void et_worker_release(et_worker *worker)
 {
-    et_free(worker->server);
-    et_free(worker->report);
-    et_free((int64_t *)worker->setup.floats);
+    et_arena_release(&worker->arena);
     *worker = (et_worker){ 0 };
 }
 
@@ -257,13 +256,14 @@ typedef struct worker {
     et_cluster_plan plan;
     et_worker worker;
     et_wire *wire;
-    float **gradient; /* [servers], owned */
-    unsigned char *report;
-    et_step_hooks hooks; /* of the trainer's step, which the worker's replace */
-    int64_t skip;        /* batches of others before the next of ours */
-    int pulled;          /* servers whose are */
-    double since;        /* the last gradient, or the first weights; 0: neither */
-    int status;          /* of a failure in a callback, which cannot return one */
+    et_arena arena;
+    float **gradient;      /* [servers], in arena */
+    unsigned char *report; /* in arena */
+    et_step_hooks hooks;   /* of the trainer's step, which the worker's replace */
+    int64_t skip;          /* batches of others before the next of ours */
+    int pulled;            /* servers whose are */
+    double since;          /* the last gradient, or the first weights; 0: neither */
+    int status;            /* of a failure in a callback, which cannot return one */
     et_error error;
 } worker;
 
@@ -382,13 +382,12 @@ static int open_worker(worker *w, et_error *error)
     if ((status = et_cluster_plan_make(&w->plan, w->trainer, w->options, error)) ||
         (status = et_cluster_connect(&w->wire, w->options, &w->plan, error)))
         return status;
-    w->report = et_alloc_zero(1, w->plan.report_size);
-    w->gradient = et_alloc_zero((size_t)w->plan.servers, sizeof *w->gradient);
-    bool ok = w->report && w->gradient;
-    for (int s = 0; ok && s < w->plan.servers; s++)
-        ok = (w->gradient[s] = et_alloc_zero((size_t)w->plan.placement.floats[s], sizeof(float))) !=
-             NULL;
-    if (!ok)
+    w->report = et_arena_alloc(&w->arena, w->plan.report_size);
+    w->gradient = et_arena_array(&w->arena, (size_t)w->plan.servers, sizeof *w->gradient);
+    for (int s = 0; w->gradient && s < w->plan.servers; s++)
+        w->gradient[s] =
+            et_arena_array(&w->arena, (size_t)w->plan.placement.floats[s], sizeof(float));
+    if (w->arena.failed)
         return et_alloc_failed(error, w->plan.report_size, "a worker");
     et_worker_setup setup = { .link = et_wire_link(w->wire),
                               .servers = w->plan.servers,
@@ -443,10 +442,7 @@ int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options,
     trainer->step.parts.hooks = w.hooks;
     et_worker_release(&w.worker);
     et_wire_close(w.wire);
-    for (int s = 0; w.gradient && s < w.plan.servers; s++)
-        et_free(w.gradient[s]);
-    et_free(w.gradient);
-    et_free(w.report);
+    et_arena_release(&w.arena);
     et_cluster_plan_release(&w.plan);
     return status;
 }

@@ -32,6 +32,7 @@
 
 #include <etude/error.h>
 
+#include "base/arena.h"
 #include "roles/wire/message.h"
 
 typedef enum et_worker_phase {
@@ -64,6 +65,7 @@ typedef struct et_worker_setup {
 
 typedef struct et_worker {
     et_worker_setup setup;
+    et_arena arena; /* of all arrays */
     et_worker_phase phase;
     uint64_t run, session, sequence;
     int64_t ticket, version;

@@ -36,6 +36,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/files/library.h"
 #include "base/threads/thread.h"
@@ -118,6 +119,7 @@ struct et_wire {
     _Atomic int64_t refused; /* connections that were not let in */
     int64_t damaged;         /* connections of this task made anew after invalid data */
     char bound[300];         /* host:port that it listens at */
+    et_arena arena;          /* of the arrays */
     et_wire_peer *peer;      /* [1 + servers] */
     uint64_t *via;           /* [ET_TASKS_MAX]: last connection of each task; 0: none */
     zmq_pollitem_t *items;   /* [2 + servers] */
@@ -615,11 +617,11 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     memcpy(wire->public, setup->keys->public, sizeof wire->public);
     memcpy(wire->own_public, setup->keys->public[setup->role], sizeof wire->own_public);
     memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
-    wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
-    wire->via = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->via);
-    wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
+    wire->peer = et_arena_array(&wire->arena, (size_t)setup->servers + 1, sizeof *wire->peer);
+    wire->via = et_arena_array(&wire->arena, ET_TASKS_MAX, sizeof *wire->via);
+    wire->items = et_arena_array(&wire->arena, (size_t)setup->servers + 2, sizeof *wire->items);
     wire->context = et_zmq.ctx_new();
-    status = wire->peer && wire->via && wire->items && wire->context
+    status = !wire->arena.failed && wire->context
                  ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
                  : et_alloc_failed(error, sizeof *wire, "a connection");
     if (!status && setup->bind)
@@ -674,9 +676,7 @@ void et_wire_close(et_wire *wire)
         et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged in transit", damaged,
                damaged == 1 ? " was" : "s were");
     et_sessions_close(wire->sessions);
-    et_free(wire->peer);
-    et_free(wire->via);
-    et_free(wire->items);
+    et_arena_release(&wire->arena);
     et_assembly_release(&wire->answers);
     et_assembly_release(&wire->questions);
     et_free(wire);
