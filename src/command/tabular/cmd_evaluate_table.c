@@ -40,36 +40,34 @@
 
 /* ---- tables of classes ---- */
 
-static void *copy(const void *from, size_t count, size_t size)
+static void *copy(et_arena *arena, const void *from, size_t count, size_t size)
 {
-    void *to = et_alloc(count + 1, size);
+    void *to = et_arena_array(arena, count, size);
     if (to)
         memcpy(to, from, count * size);
     return to;
 }
 
 /* predictions are copied but for costs, which are borrowed. ET_EDATA: as
- * et_class_scores_compute. Release after a failure, too. */
+ * et_class_scores_compute. */
 static int class_tables_open(et_class_tables *t, const et_class_predictions *predictions,
-                             const char *const *labels, const char *name, et_error *error)
+                             const char *const *labels, const char *name, et_arena *arena,
+                             et_error *error)
 {
     et_assert(labels && predictions->classes > 0 && predictions->count >= 0);
     et_class_scores scores;
     *t = (et_class_tables){ .name = name, .labels = labels };
     const size_t rows = (size_t)predictions->count, classes = (size_t)predictions->classes;
     t->of = *predictions;
-    t->of.probability =
-        copy(predictions->probability, rows * classes, sizeof *predictions->probability);
-    t->of.target = copy(predictions->target, rows, sizeof *predictions->target);
-    t->of.weight =
-        predictions->weight ? copy(predictions->weight, rows, sizeof *predictions->weight) : NULL;
-    t->confusion = et_alloc_zero(classes * classes, sizeof *t->confusion);
-    t->lines = et_alloc_zero(classes, sizeof *t->lines);
-    int status =
-        t->of.probability && t->of.target && (t->of.weight || !predictions->weight) &&
-                t->confusion && t->lines
-            ? ET_OK
-            : et_alloc_failed(error, rows * classes * sizeof *predictions->probability, "tables");
+    t->of.probability = copy(arena, t->of.probability, rows * classes, sizeof *t->of.probability);
+    t->of.target = copy(arena, t->of.target, rows, sizeof *t->of.target);
+    if (t->of.weight)
+        t->of.weight = copy(arena, t->of.weight, rows, sizeof *t->of.weight);
+    t->confusion = et_arena_array(arena, classes * classes, sizeof *t->confusion);
+    t->lines = et_arena_array(arena, classes, sizeof *t->lines);
+    int status = arena->failed
+                     ? et_alloc_failed(error, rows * classes * sizeof *t->of.probability, "tables")
+                     : ET_OK;
     if (!status)
         status = et_class_scores_compute(&scores, t->confusion, &t->of, error);
     if (status)
@@ -265,26 +263,25 @@ static int class_tables_add(const et_class_tables *t, et_value *to, et_error *er
 
 /* ---- charts ---- */
 
-/* Adopts the curve's points. */
-static int add_curve(et_class_chart *c, et_class_curve *curve, et_strbuf *name, et_error *error)
+/* Points of the curve of a model without skill, or of a perfectly calibrated model. */
+static const double diagonal[] = { 0, 1 };
+
+/* Adopts the curve's points. name NULL: no memory. */
+static int add_curve(et_class_chart *c, et_class_curve *curve, const char *name, et_error *error)
 {
     et_assert(c->chart.count < c->capacity);
-    char *text = et_strbuf_detach(name);
-    if (!text || c->chart.count == c->capacity) {
-        et_free(text);
+    if (!name) {
         et_class_curve_release(curve);
         return et_alloc_failed(error, sizeof *c->curves, "a curve");
     }
-    c->curves[c->chart.count++] = (et_chart_curve){ text, curve->x, curve->y, curve->count };
+    c->curves[c->chart.count++] = (et_chart_curve){ name, curve->x, curve->y, curve->count };
     et_free(curve->weight);
-    *curve = (et_class_curve){ .count = 0 };
     return ET_OK;
 }
 
 static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, et_error *error)
 {
     et_class_curve curve;
-    et_strbuf name = ET_STRBUF_INIT;
     int status = et_roc_curve(&curve, &t->of, class, error);
     if (status || !curve.count) {
         et_class_curve_release(&curve);
@@ -293,9 +290,10 @@ static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, e
     double area = 0;
     for (size_t i = 1; i < curve.count; i++)
         area += (curve.x[i] - curve.x[i - 1]) * (curve.y[i] + curve.y[i - 1]) / 2;
-    et_strbuf_printf(&name, "%s%s%s (AUC %.4f)", t->name ? t->name : "", t->name ? ": " : "",
-                     t->labels[class], area);
-    return add_curve(c, &curve, &name, error);
+    return add_curve(c, &curve,
+                     et_arena_printf(&c->arena, "%s%s%s (AUC %.4f)", t->name ? t->name : "",
+                                     t->name ? ": " : "", t->labels[class], area),
+                     error);
 }
 
 /* The positive one of two classes; the most frequent ones of more classes. */
@@ -316,13 +314,14 @@ static int add_calibration_curve(et_class_chart *c, const et_class_tables *t, et
 {
     const int64_t class = et_calibrated_class(&t->of);
     et_class_curve curve;
-    et_strbuf name = ET_STRBUF_INIT;
     int status = et_calibration_curve(&curve, &t->of, class, error);
     if (status)
         return status;
-    et_strbuf_printf(&name, "%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
-                     class < 0 ? "predicted class" : t->labels[class]);
-    return add_curve(c, &curve, &name, error);
+    return add_curve(c, &curve,
+                     et_arena_printf(&c->arena, "%s%s%s", t->name ? t->name : "",
+                                     t->name ? ": " : "",
+                                     class < 0 ? "predicted class" : t->labels[class]),
+                     error);
 }
 
 int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets, size_t count,
@@ -341,31 +340,20 @@ int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets
         status = roc ? add_rocs(c, &sets[i], error) : add_calibration_curve(c, &sets[i], error);
     if (!status && !c->chart.count)
         return et_fail(error, ET_EDATA, "there is no ROC curve: all rows are of one class");
-    if (status)
-        return status;
-    /* The curve of a model without skill, or of a perfectly calibrated model. */
-    const char *text = roc ? "chance" : "perfect";
-    et_class_curve line = { .count = 2 };
-    et_strbuf name = ET_STRBUF_INIT;
-    line.x = et_alloc_zero(2, sizeof *line.x);
-    line.y = et_alloc_zero(2, sizeof *line.y);
-    if (!line.x || !line.y) {
-        et_class_curve_release(&line);
-        return et_alloc_failed(error, 2 * sizeof *line.x, "a curve");
-    }
-    line.x[1] = line.y[1] = 1;
-    et_strbuf_append(&name, text);
-    return add_curve(c, &line, &name, error);
+    if (!status)
+        c->curves[c->chart.count++] =
+            (et_chart_curve){ roc ? "chance" : "perfect", diagonal, diagonal, 2 };
+    return status;
 }
 
 void et_class_chart_release(et_class_chart *c)
 {
-    for (size_t i = 0; i < c->chart.count; i++) {
-        et_free((void *)c->curves[i].name);
+    for (size_t i = 0; i < c->chart.count && c->curves[i].x != diagonal; i++) {
         et_free((void *)c->curves[i].x);
         et_free((void *)c->curves[i].y);
     }
     et_free(c->curves);
+    et_arena_release(&c->arena);
     *c = (et_class_chart){ .capacity = 0 };
 }
 
@@ -399,9 +387,9 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
     for (int64_t i = 0; i < s->rows; i++)
         rows->all += s->weight[i] > 0;
     const size_t most = rows->all < ET_NUMBER_ROWS_MAX ? rows->all : ET_NUMBER_ROWS_MAX;
-    rows->truth = et_alloc(most + 1, sizeof *rows->truth);
-    rows->predicted = et_alloc(most + 1, sizeof *rows->predicted);
-    if (!rows->truth || !rows->predicted)
+    rows->truth = et_arena_array(&scores->arena, most, sizeof *rows->truth);
+    rows->predicted = et_arena_array(&scores->arena, most, sizeof *rows->predicted);
+    if (scores->arena.failed)
         return et_alloc_failed(error, most * sizeof *rows->truth, "rows");
     size_t at = 0;
     for (int64_t i = 0; i < s->rows; i++) {
@@ -427,7 +415,7 @@ static int keep_rows(void *payload, const et_tabular_task *task, et_error *error
     const et_class_predictions rows = et_tabular_predictions_of(task, &task->results);
     et_assert(scores->sets < ET_TABULAR_SETS_MAX);
     return class_tables_open(&scores->set[scores->sets++], &rows, task->target.field->label,
-                             set_of(task), error);
+                             set_of(task), &scores->arena, error);
 }
 
 void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
@@ -460,22 +448,9 @@ int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *err
 
 void et_table_scores_release(et_table_scores *scores)
 {
-    while (scores->sets) {
-        et_class_tables *t = &scores->set[--scores->sets];
-        et_free((void *)t->of.probability);
-        et_free((void *)t->of.target);
-        et_free((void *)t->of.weight);
-        et_free(t->confusion);
-        et_free(t->lines);
-        *t = (et_class_tables){ .name = NULL };
-    }
-    for (size_t i = 0; i < scores->number_count; i++) {
-        et_free(scores->numbers[i].truth);
-        et_free(scores->numbers[i].predicted);
-    }
+    et_arena_release(&scores->arena);
     et_free(scores->numbers);
-    scores->numbers = NULL;
-    scores->number_count = 0;
+    *scores = (et_table_scores){ .sets = 0 };
 }
 
 /* ---- the command ---- */

@@ -12,6 +12,7 @@
 #ifndef ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 #define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 
+#include "base/arena.h"
 #include "command/runs/chart.h"
 #include "command/training/evaluate.h"
 #include "formats/grid.h"
@@ -22,9 +23,9 @@
 typedef struct et_class_tables {
     const char *name;          /* of the set; NULL: it has none; borrowed */
     const char *const *labels; /* [classes], borrowed */
-    et_class_predictions of;   /* its arrays are copies; owned */
-    double *confusion;         /* [classes, classes]; owned */
-    et_class_line *lines;      /* [classes]; owned */
+    et_class_predictions of;   /* its arrays are copies in the arena of the scores */
+    double *confusion;         /* [classes, classes], there too */
+    et_class_line *lines;      /* [classes], there too */
     double cost;               /* mean cost of a row; NaN: no costs are given */
 } et_class_tables;
 
@@ -35,7 +36,8 @@ int et_class_tables_append(const et_class_tables *tables, et_grid_form form, et_
 
 typedef struct et_class_chart {
     et_chart chart;
-    et_chart_curve *curves; /* owned, with names and points */
+    et_chart_curve *curves; /* owned, with points */
+    et_arena arena;         /* of names */
     size_t capacity;
 } et_class_chart;
 
@@ -50,14 +52,15 @@ typedef struct et_number_rows {
     const char *set;           /* NULL: it has no name; borrowed, as target */
     const char *target;        /* its column */
     bool median;               /* predicted are medians, of quantiles */
-    double *truth, *predicted; /* [count], owned; in the unit of the column */
+    double *truth, *predicted; /* [count], in the arena; in the unit of the column */
     size_t count, all;         /* all: rows that were scored */
 } et_number_rows;
 
 #define ET_NUMBER_ROWS_MAX 2000
 
 typedef struct et_table_scores {
-    bool keeps_numbers;      /* set by the caller before attach */
+    bool keeps_numbers; /* set by the caller before attach */
+    et_arena arena;
     et_number_rows *numbers; /* [number_count], owned */
     size_t number_count, number_capacity;
     et_class_tables set[ET_TABULAR_SETS_MAX]; /* [sets] */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/vector.h"
@@ -18,7 +19,7 @@
 #include "train/ranks/eval_shard.h"
 
 typedef struct output {
-    char *name; /* owned */
+    const char *name; /* in the arena */
     et_dtype dtype;
     et_shape shape;      /* of a batch's; at the end of all */
     size_t outer, inner; /* elements before the axis, bytes after it */
@@ -27,7 +28,8 @@ typedef struct output {
 } output;
 
 struct et_outputs {
-    output *outputs; /* [count] */
+    et_arena arena;
+    output *outputs; /* [count], in arena */
     int count, axis;
     int64_t rows;
 };
@@ -36,11 +38,9 @@ void et_outputs_free(et_outputs *outputs)
 {
     if (!outputs)
         return;
-    for (int i = 0; outputs->outputs && i < outputs->count; i++) {
-        et_free(outputs->outputs[i].name);
+    for (int i = 0; outputs->outputs && i < outputs->count; i++)
         et_free(outputs->outputs[i].data);
-    }
-    et_free(outputs->outputs);
+    et_arena_release(&outputs->arena);
     et_free(outputs);
 }
 
@@ -258,12 +258,11 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
     if (!all)
         return et_alloc_failed(error, sizeof *all, "outputs");
     all->axis = axis;
-    all->outputs = et_alloc_zero((size_t)count, sizeof *all->outputs);
-    all->count = all->outputs ? count : 0;
-    bool copied = all->outputs;
-    for (int i = 0; copied && i < count; i++)
-        copied = (all->outputs[i].name = et_strdup(names[i]));
-    if (!copied) {
+    all->outputs = et_arena_array(&all->arena, (size_t)count, sizeof *all->outputs);
+    all->count = count;
+    for (int i = 0; all->outputs && i < count; i++)
+        all->outputs[i].name = et_arena_strdup(&all->arena, names[i]);
+    if (all->arena.failed) {
         et_outputs_free(all);
         return et_alloc_failed(error, (size_t)count * sizeof(output), "outputs");
     }
