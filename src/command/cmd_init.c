@@ -145,7 +145,6 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
     usual.task = et_arena_alloc(arena, experiment->kind->size);
     if (!usual.task)
         return et_alloc_failed(error, experiment->kind->size, "settings");
-    memset(usual.task, 0, experiment->kind->size);
     et_fields_defaults(usual.table, &usual);
     const et_value *values = et_fields_echo(experiment->table, experiment, arena);
     const et_value *were = et_fields_echo(usual.table, &usual, arena);

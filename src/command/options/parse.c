@@ -447,9 +447,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
         return status;
     if (et_option_takes_words(row))
         return store_words(r, slot, value, error);
-    if (!text && !slot->value)
-        text = "true";
-    if (!text && row->field.kind == ET_FIELD_KIND_BOOL)
+    if (!text && (!slot->value || row->field.kind == ET_FIELD_KIND_BOOL))
         text = "true";
     if (!text)
         status = next_value(r, slot, &text, error);
@@ -480,10 +478,11 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
     return et_field_read_word(&item, &list->items[at], text, where, error);
 }
 
-static const et_option_slot *passed_row(const et_command_line *line)
+/* The first row of a form; NULL: none. */
+static et_option_slot *row_of_form(const et_command_line *line, et_option_form form)
 {
     for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->form == ET_OPTION_FORM_PASSED)
+        if (line->slots[i].row->form == form)
             return &line->slots[i];
     return NULL;
 }
@@ -557,7 +556,8 @@ static int read_option(reading *r, et_error *error)
         slot = et_command_line_find(r->line, word, length = whole);
     const et_option_slot *off = slot || equals ? NULL : find_off(r->line, word, length);
     const et_option_slot *fields = slot || off ? NULL : find_fields(r->line, word);
-    const et_option_slot *passed = slot || off || fields ? NULL : passed_row(r->line);
+    const et_option_slot *passed =
+        slot || off || fields ? NULL : row_of_form(r->line, ET_OPTION_FORM_PASSED);
     const bool known = slot || off || fields || passed;
     et_option_slot *meant = NULL;
     const et_synonym *synonym = known ? NULL : find_synonym(r->line, word, whole, &meant);
@@ -582,14 +582,6 @@ static int read_option(reading *r, et_error *error)
 }
 
 /* ---- words that are no option ---- */
-
-static et_option_slot *first_word_row(const et_command_line *line)
-{
-    for (int i = 0; i < line->count; i++)
-        if (line->slots[i].row->form == ET_OPTION_FORM_WORD)
-            return &line->slots[i];
-    return NULL;
-}
 
 /* The row that the next word fills: the first empty row of WORD, else REST or the last row. NULL:
  * the table takes no words. */
@@ -619,7 +611,7 @@ static bool is_second_run(const et_option_slot *slot, const char *word)
 static int read_plain(reading *r, const char *word, const et_option_slot *behind, et_error *error)
 {
     const et_command_line *line = r->line;
-    et_option_slot *slot = row_of_word(line), *run = first_word_row(line);
+    et_option_slot *slot = row_of_word(line), *run = row_of_form(line, ET_OPTION_FORM_WORD);
     if (run && slot && slot != run && *(const char **)run->member && is_second_run(slot, word))
         return two_words(line, run, *(const char **)run->member, word, behind, error);
     if (!slot)
@@ -650,7 +642,8 @@ static int read_next(reading *r, et_error *error)
     const et_option_slot *behind = r->behind;
     char *word = r->argv[r->at];
     et_option_slot *letter = r->ended ? NULL : find_letter(r->line, word);
-    const et_option_slot *passed = passed_row(r->line), *first = r->line->slots;
+    const et_option_slot *passed = row_of_form(r->line, ET_OPTION_FORM_PASSED),
+                         *first = r->line->slots;
     /* Help of a program that options are passed to is its own, once it is named. */
     const bool own =
         !passed || (first->row->form != ET_OPTION_FORM_FIELDS && !*(const char **)first->member);
@@ -692,7 +685,7 @@ static int read_next(reading *r, et_error *error)
 /* An option has taken the place of the first word, which is the second one then. */
 static int move_word(reading *r, et_error *error)
 {
-    et_option_slot *first = first_word_row(r->line);
+    et_option_slot *first = row_of_form(r->line, ET_OPTION_FORM_WORD);
     if (!first || !first->plain || *(const char **)first->member == first->plain)
         return ET_OK;
     const et_option_slot *next = row_of_word(r->line);
@@ -707,10 +700,9 @@ static int move_word(reading *r, et_error *error)
 /* If no run is given, the command reports it later. */
 static int use_task(const et_command_line *line, et_error *error)
 {
-    const et_option_slot *slot = line->slots, *run = et_command_line_find(line, "model-dir", 9);
-    while (slot < line->slots + line->count && slot->row->form != ET_OPTION_FORM_TASK)
-        slot++;
-    et_option_task *task = slot < line->slots + line->count ? slot->member : NULL;
+    const et_option_slot *slot = row_of_form(line, ET_OPTION_FORM_TASK);
+    const et_option_slot *run = et_command_line_find(line, "model-dir", 9);
+    et_option_task *task = slot ? slot->member : NULL;
     char *folder;
     if (!task || !task->name || !run || !*(const char **)run->member)
         return ET_OK;

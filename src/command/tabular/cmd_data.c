@@ -243,7 +243,7 @@ static void data_report_print(et_strbuf *out, const et_value *report, bool ascii
     else
         et_strbuf_printf(out, "%zu files", files->count);
     et_strbuf_printf(out, ": %s of %s, %s, ", et_format_many(count_at(report, "rows"), "row").text,
-                     et_format_many((int64_t)et_value_get(report, "columns")->count, "column").text,
+                     et_format_many((int64_t)columns->count, "column").text,
                      et_format_bytes((uint64_t)count_at(report, "bytes")).text);
     if (*delimiter)
         et_strbuf_printf(out, "delimiter %s%s%s, %s header\n", tab ? "" : "\"",

@@ -185,11 +185,11 @@ static int check(explain_options *args, et_error *error)
 static int print_object(const et_value *object, et_error *error)
 {
     et_strbuf line = ET_STRBUF_INIT;
+    if (et_value_failed(object))
+        return et_alloc_failed(error, 0, "results");
     et_json_print(&line, object, 0);
     et_strbuf_append_char(&line, '\n');
-    int status = line.failed || et_value_failed(object)
-                     ? et_alloc_failed(error, line.length, "results")
-                     : ET_OK;
+    int status = line.failed ? et_alloc_failed(error, line.length, "results") : ET_OK;
     if (!status)
         et_print_results(stdout, line.data, line.length);
     et_strbuf_release(&line);
@@ -240,8 +240,6 @@ static int print_line(const et_importance *one, const explain_options *args,
     et_assert(args->repeats > 0 && one->worse);
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
-    if (!line)
-        return et_alloc_failed(error, 64, "results");
     et_value_set_string(line, "column", one->column);
     et_value_set_string(line, "metric", facts->metric);
     et_value_set_float(line, "score", facts->score);
@@ -304,14 +302,12 @@ static int print_point(const et_explain_partial *partial, int at, const et_predi
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     const et_cell *cell = &partial->text[at];
-    const char *text = et_arena_printf(&arena, "%.*s", (int)cell->length, cell->text);
-    if (!line || !text)
-        return et_alloc_failed(error, cell->length, "results");
     et_value_set_string(line, "column", column);
     if (partial->numbers)
         et_value_set_float(line, "value", partial->number[at]);
     else
-        et_value_set_string(line, "value", text);
+        et_value_set_string(line, "value",
+                            et_arena_printf(&arena, "%.*s", (int)cell->length, cell->text));
     et_value *means = et_value_set_dict(line, p->kind->output);
     for (int i = 0; i < partial->width; i++)
         et_value_set_float(means, name_of(p, i), partial->mean[at * partial->width + i]);

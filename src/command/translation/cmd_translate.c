@@ -55,8 +55,8 @@
  * instead. */
 #define BLANKS " \t\r\n"
 
-/* The `count` words of a text. If the text has another number of words, "1", "2", ... NULL: no
- * memory. */
+/* The `count` words of a text. If the text has another number of words, "1", "2", ... Without
+ * memory the arena has failed. */
 static const char **words_of(et_arena *arena, const char *text, int count)
 {
     const char **words = et_arena_array(arena, (size_t)count, sizeof *words);
@@ -69,13 +69,8 @@ static const char **words_of(et_arena *arena, const char *text, int count)
             words[found] = word;
         found++;
     }
-    for (int i = 0; i < count && found != count; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", i + 1);
-        words[i] = et_arena_strdup(arena, number);
-        if (!words[i])
-            return NULL;
-    }
+    for (int i = 0; i < count && found != count; i++)
+        words[i] = et_arena_printf(arena, "%d", i + 1);
     return words;
 }
 
@@ -97,8 +92,8 @@ static int draw_attention(const char *path, const char *line, const et_hypothesi
                                  .row_count = count,
                                  .column_count = found->source_words,
                                  .values = values };
-    int status = values && heat.rows && heat.columns ? et_chart_heat_svg(&text, &heat, error)
-                                                     : et_alloc_failed(error, 0, "a picture");
+    int status = arena.failed ? et_alloc_failed(error, 0, "a picture")
+                              : et_chart_heat_svg(&text, &heat, error);
     if (!status)
         status = et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);

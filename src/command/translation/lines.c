@@ -317,17 +317,13 @@ int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et
 /* Lines of a compressed file are unpacked on the way. */
 static int read_file(et_lines *lines, const char *path, et_error *error)
 {
-    et_strings paths = { &path, 1 };
-    et_text *text;
-    et_text_line line;
+    const et_strings paths = { &path, 1 };
+    et_line_reader reader;
     /* Opening as training text applies the same checks to lines that are scored. */
-    int status = et_text_open(&text, &paths, error);
-    if (status)
-        return status;
-    while (!(status = et_text_next(text, &line, error)) && line.text && !status)
-        if ((status = add(lines, line.text, line.length, error)))
-            break;
-    et_text_close(text);
+    int status = et_line_reader_open_texts(&reader, &paths, path, error);
+    if (!status)
+        status = read_here(&reader, lines, 0, error);
+    et_line_reader_close(&reader);
     return status;
 }
 

@@ -98,7 +98,6 @@ typedef struct comparison {
     const char *name[SIDES];      /* for people */
     double corpus[SIDES];
     sentence *sentences; /* [references.count], the largest difference first; owned */
-    bool lower;          /* a lower score is better */
 } comparison;
 
 static int translate(comparison *c, int side, et_error *error)
@@ -191,7 +190,6 @@ static int score_side(comparison *c, int side, et_score *corpus, et_score *alone
 static int score_all(comparison *c, et_error *error)
 {
     et_score *corpus = NULL, *alone = NULL;
-    c->lower = kinds[kind_of(c)].lower;
     c->sentences = et_alloc(c->references.count, sizeof *c->sentences);
     int status = c->sentences ? ET_OK
                               : et_alloc_failed(error, c->references.count * sizeof *c->sentences,
@@ -212,7 +210,7 @@ static int64_t count_better(const comparison *c, int side)
 {
     int64_t count = 0;
     for (size_t i = 0; i < c->references.count; i++) {
-        const double more = difference(&c->sentences[i]) * (c->lower ? -1 : 1);
+        const double more = difference(&c->sentences[i]) * (kinds[kind_of(c)].lower ? -1 : 1);
         count += side ? more > 0 : more < 0;
     }
     return count;

@@ -323,15 +323,15 @@ static int compare_outputs(const scored_output *outputs, int output_count,
     et_assert(output_count > 0 && references);
     comparison c = { outputs, output_count, references, count, options, NULL, NULL };
     metrics all;
+    et_arena arena = ET_ARENA_INIT;
     int status = open_metrics(&all, options, error);
     if (!status) {
         const size_t n = (size_t)output_count;
-        c.results = et_alloc_zero(METRICS_MAX * n, sizeof *c.results);
-        c.counts = et_alloc_zero(n, sizeof *c.counts);
-        bool ok = c.results && c.counts;
-        for (size_t o = 0; o < n && ok; o++)
-            ok = (c.counts[o] = et_alloc(count, sizeof **c.counts)) != NULL;
-        if (!ok)
+        c.results = et_arena_array(&arena, METRICS_MAX * n, sizeof *c.results);
+        c.counts = et_arena_array(&arena, n, sizeof *c.counts);
+        for (size_t o = 0; c.counts && o < n; o++)
+            c.counts[o] = et_arena_array(&arena, count, sizeof **c.counts);
+        if (arena.failed)
             status = et_alloc_failed(error, n * count * sizeof **c.counts, "scores of lines");
     }
     for (int i = 0; i < all.count && !status; i++)
@@ -341,10 +341,7 @@ static int compare_outputs(const scored_output *outputs, int output_count,
     else if (!status)
         status = print_all(&c, &all, error);
     close_metrics(&all);
-    for (int o = 0; c.counts && o < c.count; o++)
-        et_free(c.counts[o]);
-    et_free(c.counts);
-    et_free(c.results);
+    et_arena_release(&arena);
     return status;
 }
 
