@@ -46,7 +46,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
         et_outputs_check(&outputs, "--output", args->output, error);
         status = et_outputs_release(&outputs);
     } else {
-        status = et_outputs_check_directory("--output", args->output, error);
+        status = et_outputs_check_directory(args->output, error);
     }
     return status ? status : kind->write(args, error);
 }

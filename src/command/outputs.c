@@ -116,7 +116,7 @@ int et_outputs_check_standard(et_outputs *outputs, et_error *error)
     return outputs->status;
 }
 
-int et_outputs_check_directory(const char *option, const char *path, et_error *error)
+int et_outputs_check_directory(const char *path, et_error *error)
 {
     static const char *const endings[] = { ".zip",   ".gz",     ".tgz",           ".tar",
                                            ".pt",    ".pth",    ET_MARIAN_BINARY, ".h5",
@@ -125,9 +125,10 @@ int et_outputs_check_directory(const char *option, const char *path, et_error *e
                                            ".html",  ".txt",    ".pdf",           ".pkl" };
     for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
         if (et_path_ends(path, endings[i]) && !et_directory_exists(path))
-            return et_fail(error, ET_EUSAGE,
-                           "%s %s: this would be a directory, not a file %s; name a directory",
-                           option, path, endings[i]);
+            return et_fail(
+                error, ET_EUSAGE,
+                "--output %s: this would be a directory, not a file %s; name a directory", path,
+                endings[i]);
     return ET_OK;
 }
 
@@ -171,12 +172,11 @@ static bool is_of_run(const et_outputs *outputs, char *path)
 {
     static const char *const files[] = { ET_RUN_SETTINGS, ET_RUN_LOG, ET_RUN_MESSAGES,
                                          ET_RUN_SESSIONS, NULL };
-    static const char *const logs[] = { ET_RUN_LOG, NULL };
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
     const char *name = cut(path);
     if (!name)
         return false;
-    bool events = strstr(name, "tfevents") || et_is_one_of(name, logs);
+    bool events = strstr(name, "tfevents") || !strcmp(name, ET_RUN_LOG);
     if ((events || et_is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;

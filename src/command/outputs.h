@@ -58,9 +58,10 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
 /* The same for standard output, which may append to a file that is read. */
 int et_outputs_check_standard(et_outputs *outputs, et_error *error);
 
-/* Refuses a directory name with the ending of a file, such as a.zip, because the user expects a
- * file of that format. An existing directory is accepted. ET_EUSAGE. path NULL: no output. */
-int et_outputs_check_directory(const char *option, const char *path, et_error *error);
+/* Refuses a directory name of --output with the ending of a file, such as a.zip, because the user
+ * expects a file of that format. An existing directory is accepted. ET_EUSAGE. path NULL: no
+ * output. */
+int et_outputs_check_directory(const char *path, et_error *error);
 
 /* Rows of options, of an et_profiling. */
 extern const et_option et_profiling_options[];

@@ -241,7 +241,6 @@ static void add_kinds(et_command_line *line, const et_option *row, et_option_set
     settings->words = et_arena_array(line->arena, most, sizeof *settings->words);
     if (line->arena->failed)
         return;
-    memset(settings->words, 0, most * sizeof *settings->words);
     for (int i = 0; i < program->count; i++)
         if (!kind || kind == program->kinds[i])
             add_sets(line, settings, program->kinds[i]->options, program->kinds[i]->name);

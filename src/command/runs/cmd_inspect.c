@@ -366,14 +366,6 @@ static void append_day(et_strbuf *out, double wall)
     et_strbuf_append(out, day);
 }
 
-static const et_value *last_session(const et_history *h, size_t *count)
-{
-    const et_value *list = et_value_get(h->info, "sessions");
-    bool is = list && list->kind == ET_VALUE_LIST;
-    *count = is ? list->count : 0;
-    return is ? list->last : NULL;
-}
-
 static const char *text_of(const et_value *dict, const char *key)
 {
     const char *text;
@@ -433,13 +425,12 @@ static void append_last(et_strbuf *out, const et_run_overview *o)
 static void append_time(et_strbuf *out, const et_run_overview *o)
 {
     const et_history *h = o->history;
-    size_t sessions;
-    const et_value *last = last_session(h, &sessions);
+    const et_value *sessions = et_history_sessions(h), *last = sessions ? sessions->last : NULL;
     double seconds = et_history_seconds_in_all(h), began;
     if (!isnan(seconds))
         et_strbuf_append(out, et_format_duration(seconds).text);
-    if (sessions)
-        et_strbuf_printf(out, " in %s", et_format_many((int64_t)sessions, "session").text);
+    if (last)
+        et_strbuf_printf(out, " in %s", et_format_many((int64_t)sessions->count, "session").text);
     if (last && !et_value_read_float(last, ET_SESSION_BEGAN, &began, NULL)) {
         et_strbuf_append(out, ", the last from ");
         append_day(out, began);
@@ -495,9 +486,9 @@ static void append_data(et_strbuf *out, const et_run_overview *o)
 
 static void append_size(et_strbuf *out, const et_run_overview *o)
 {
-    size_t sessions;
     int64_t memory;
-    const et_value *last = last_session(o->history, &sessions);
+    const et_value *sessions = et_history_sessions(o->history);
+    const et_value *last = sessions ? sessions->last : NULL;
     const char *precision =
         text_of(et_value_get(o->history->settings, "runtime"), "mixed_precision_dtype");
     if (o->parameters)
@@ -590,14 +581,13 @@ static void describe_checkpoints(const et_run_overview *o, et_value *list)
 static void run_overview_describe(const et_run_overview *o, et_value *dict)
 {
     const et_history *h = o->history;
-    size_t sessions;
+    const et_value *sessions = et_history_sessions(h);
     const et_history_best best = et_history_best_of(h);
     const char *experiment = text_of(h->settings, "experiment");
-    last_session(h, &sessions);
     et_history_describe(h, &best, dict);
     if (experiment)
         et_value_set_string(dict, "experiment", experiment);
-    et_value_set_int(dict, "sessions", (int64_t)sessions);
+    et_value_set_int(dict, "sessions", sessions ? (int64_t)sessions->count : 0);
     file_list f = { .list = et_value_set_list(dict, "data") };
     list_files(&f, o);
     describe_checkpoints(o, et_value_set_list(dict, "checkpoints"));

@@ -12,7 +12,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/vector.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -37,10 +36,11 @@ typedef struct plot {
     bool log;
     int x, by; /* value of --x, -1: not given; the chosen unit of x */
     et_histories histories;
-    et_chart_curve *curves; /* [count] with names and arrays, owned */
-    size_t count, capacity;
+    et_arena arena;         /* of the title and the curves */
+    et_chart_curve *curves; /* [count] */
+    size_t count;
     const char *only; /* the metric of all curves so far; NULL: several */
-    char *title;      /* owned */
+    const char *title;
 } plot;
 
 static const et_option options[] = {
@@ -90,33 +90,22 @@ static void smooth(double *y, size_t count, double w)
 
 /* Names the run if there are several, and the metric if there are several; with one run, always the
  * metric. */
-static char *name_curve(const plot *p, const et_history *h, const et_history_series *s)
+static const char *name_curve(plot *p, const et_history *h, const et_history_series *s)
 {
-    et_strbuf name = ET_STRBUF_INIT;
-    char *label = et_history_label(s);
-    if (p->histories.count > 1)
-        et_strbuf_append(&name, h->model_dir);
-    if (label && (!p->only || p->histories.count < 2))
-        et_strbuf_printf(&name, "%s%s", name.length ? "  " : "", label);
-    name.failed |= !label;
-    et_free(label);
-    return et_strbuf_detach(&name);
+    const char *label = et_history_label(s, &p->arena);
+    const char *run = p->histories.count > 1 ? h->model_dir : "";
+    return !*run     ? label
+           : p->only ? run
+                     : et_arena_printf(&p->arena, "%s  %s", run, label ? label : "");
 }
 
 static int add_curve(plot *p, const et_history *h, const et_history_series *s, et_error *error)
 {
-    if (p->count == CURVES_MAX)
-        return et_fail(error, ET_EDATA, "more than %d curves: name fewer runs or metrics",
-                       CURVES_MAX);
-    const bool grown = ET_VECTOR_GROW(p->curves, p->capacity, p->count + 1);
-    double *x = grown ? et_alloc(s->count, sizeof *x) : NULL;
-    double *y = grown ? et_alloc(s->count, sizeof *y) : NULL;
-    char *name = x && y ? name_curve(p, h, s) : NULL;
-    if (!name) {
-        et_free(x);
-        et_free(y);
+    double *x = et_arena_array(&p->arena, s->count, sizeof *x);
+    double *y = et_arena_array(&p->arena, s->count, sizeof *y);
+    const char *name = name_curve(p, h, s);
+    if (p->arena.failed)
         return et_alloc_failed(error, s->count * sizeof *x, "a curve");
-    }
     et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
@@ -162,7 +151,7 @@ static int note_metric(plot *p, const et_history *h, const et_history_series *s,
     (void)h;
     if (p->count++)
         p->only = p->only && !strcmp(p->only, s->name) ? p->only : NULL;
-    else if ((p->title = et_history_label(s)) != NULL)
+    else if ((p->title = et_history_label(s, &p->arena)) != NULL)
         p->only = s->name;
     return p->title ? ET_OK : et_alloc_failed(error, strlen(s->name), "a title");
 }
@@ -241,6 +230,11 @@ static int draw(plot *p, const et_call *call, et_error *error)
     }
     if (!status && !(status = check_names(p, error)))
         status = each_series(p, note_metric, error);
+    if (!status && p->count > CURVES_MAX)
+        status =
+            et_fail(error, ET_EDATA, "more than %d curves: name fewer runs or metrics", CURVES_MAX);
+    if (!status && !(p->curves = et_arena_array(&p->arena, p->count, sizeof *p->curves)))
+        status = et_alloc_failed(error, p->count * sizeof *p->curves, "curves");
     p->count = 0;
     if (!status)
         status = each_series(p, add_curve, error);
@@ -251,10 +245,8 @@ static int draw(plot *p, const et_call *call, et_error *error)
         return status;
     /* A single curve is named by the title. */
     et_chart chart = chart_of(p);
-    if (chart.title && p->count == 1) {
-        et_free((char *)p->curves[0].name);
+    if (chart.title && p->count == 1)
         p->curves[0].name = NULL;
-    }
     const int width = (int)p->width, height = (int)p->height;
     return p->output ? et_chart_write(p->output, &chart, width, height, error)
                      : et_chart_print(&chart, width, height, error);
@@ -301,13 +293,7 @@ int et_cmd_plot(const et_call *call, et_error *error)
     int status = check_options(p, error);
     if (!status)
         status = p->attention ? draw_attention(p, call, error) : draw(p, call, error);
-    for (size_t i = 0; i < p->count; i++) {
-        et_free((char *)p->curves[i].name);
-        et_free((double *)p->curves[i].x);
-        et_free((double *)p->curves[i].y);
-    }
-    et_free(p->curves);
-    et_free(p->title);
+    et_arena_release(&p->arena);
     et_histories_close(&p->histories);
     return status;
 }

@@ -311,7 +311,6 @@ static void forget(et_history *h)
     h->first_wall = h->last_wall = (double)NAN;
     et_arena_release(&f->names);
     et_map_release(&f->index);
-    f->index = (et_map)ET_MAP_INIT;
     for (int i = 0; i < LOGS; i++)
         f->logs[i] = (log_file){ .path = f->logs[i].path, .prefix = f->logs[i].prefix };
 }
@@ -532,11 +531,17 @@ static bool is_shown(const char *path, const char *root)
     return !root || et_path_is_below(path, root);
 }
 
+const et_value *et_history_sessions(const et_history *h)
+{
+    const et_value *list = et_value_get(h->info, "sessions");
+    return list && list->kind == ET_VALUE_LIST ? list : NULL;
+}
+
 int64_t et_run_parameters(const et_history *h)
 {
     int64_t elements = 0;
-    const et_value *sessions = et_value_get(h->info, "sessions");
-    if (sessions && sessions->kind == ET_VALUE_LIST && sessions->last &&
+    const et_value *sessions = et_history_sessions(h);
+    if (sessions && sessions->last &&
         !et_value_read_int(sessions->last, ET_SESSION_PARAMETERS, &elements, NULL) && elements > 0)
         return elements;
     /* Else of the newest checkpoint that can be read. */

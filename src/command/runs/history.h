@@ -89,9 +89,8 @@ size_t et_history_match(const et_history *history, const char *word, const et_hi
                         size_t most);
 
 /* The name of a series as a person writes it: "validation loss" of "validation.validation_loss",
- * "steps per second (train)" of "train.time.steps_per_second". Owned by the caller (et_free); NULL:
- * no memory. */
-char *et_history_label(const et_history_series *series);
+ * "steps per second (train)" of "train.time.steps_per_second". In arena; NULL: no memory. */
+const char *et_history_label(const et_history_series *series, et_arena *arena);
 
 /* ---- facts ---- */
 
@@ -121,6 +120,9 @@ const et_history_point *et_history_extreme(const et_history_series *series, bool
 
 /* The training loss, or else the first series; NULL: no logs. */
 const et_history_series *et_history_loss(const et_history *history);
+
+/* The list of its sessions, oldest first; NULL: none. */
+const et_value *et_history_sessions(const et_history *history);
 
 /* Steps done: the largest step of a log, of the last session's begin or end, or of a checkpoint;
  * -1: none is known. */

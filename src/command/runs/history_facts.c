@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
@@ -43,7 +44,7 @@ static const char *leaf_of(const char *name)
     return leaf;
 }
 
-char *et_history_label(const et_history_series *series)
+const char *et_history_label(const et_history_series *series, et_arena *arena)
 {
     et_assert(series && series->name);
     et_strbuf out = ET_STRBUF_INIT;
@@ -66,7 +67,10 @@ char *et_history_label(const et_history_series *series)
     }
     if (*between == ',')
         et_strbuf_append_char(&out, ')');
-    return et_strbuf_detach(&out);
+    arena->failed |= out.failed;
+    const char *label = out.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&out));
+    et_strbuf_release(&out);
+    return label;
 }
 
 /* Whether name ends in word, after a separator. */
@@ -232,12 +236,6 @@ const et_history_series *et_history_loss(const et_history *h)
 
 /* ---- how far and how long ---- */
 
-static const et_value *sessions(const et_history *h)
-{
-    const et_value *list = et_value_get(h->info, "sessions");
-    return list && list->kind == ET_VALUE_LIST ? list : NULL;
-}
-
 static double real_of(const et_value *dict, const char *key)
 {
     double value;
@@ -259,7 +257,7 @@ static int64_t larger(int64_t a, int64_t b)
  * checkpoint. A session that began at step 0 and recorded nothing more adds no steps. */
 int64_t et_history_steps_done(const et_history *h)
 {
-    const et_value *list = sessions(h), *last = list ? list->last : NULL;
+    const et_value *list = et_history_sessions(h), *last = list ? list->last : NULL;
     int64_t session = larger(count_of(last, ET_SESSION_FIRST), count_of(last, ET_SESSION_LAST));
     int64_t done = h->step;
     /* By the names of files, without a look into them. */
@@ -275,7 +273,7 @@ int64_t et_history_steps_done(const et_history *h)
 
 int64_t et_history_steps(const et_history *h)
 {
-    const et_value *list = sessions(h);
+    const et_value *list = et_history_sessions(h);
     int64_t steps = 0;
     if (list && list->last)
         et_value_read_int(list->last, ET_SESSION_STEPS, &steps, NULL);
@@ -288,7 +286,7 @@ int64_t et_history_steps(const et_history *h)
 
 int64_t et_history_first_values(const et_history *h)
 {
-    const et_value *list = sessions(h);
+    const et_value *list = et_history_sessions(h);
     return list ? larger(count_of(list->last, ET_SESSION_VALUES), 0) : 0;
 }
 
@@ -308,7 +306,7 @@ double et_history_steps_per_epoch(const et_history *h)
 
 double et_history_seconds(const et_history *h, double wall)
 {
-    const et_value *list = sessions(h);
+    const et_value *list = et_history_sessions(h);
     double sum = 0;
     if (!list || !list->first)
         return wall - h->first_wall;
@@ -325,7 +323,7 @@ double et_history_seconds(const et_history *h, double wall)
 
 double et_history_seconds_in_all(const et_history *h)
 {
-    const et_value *list = sessions(h);
+    const et_value *list = et_history_sessions(h);
     double ended = list && list->last ? real_of(list->last, ET_SESSION_ENDED) : (double)NAN;
     double last = fmax(h->last_wall, ended); /* NaN is skipped */
     return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
@@ -343,7 +341,7 @@ static et_history_state state_named(const char *reason)
 
 et_history_state et_history_state_of(const et_history *h)
 {
-    const et_value *list = sessions(h);
+    const et_value *list = et_history_sessions(h);
     const char *reason;
     if (et_session_works(h->model_dir))
         return ET_HISTORY_RUNNING;

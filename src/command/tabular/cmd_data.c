@@ -351,7 +351,7 @@ static int check(data_options *args, et_error *error)
             "--force: only with --output DIR, which writes files; for example --output runs");
     et_csv_options *csv = &args->options.csv;
     int status;
-    if (!(status = et_outputs_check_directory("--output", args->output, error)) &&
+    if (!(status = et_outputs_check_directory(args->output, error)) &&
         !(status = take_character(&csv->delimiter, "--delimiter", args->delimiter, error)))
         status = take_character(&csv->comment, "--comment", args->comment, error);
     if (!status && args->missing.count) {

@@ -564,41 +564,33 @@ static int add_candidates(reporting *r, et_error *error)
 
 /* ---- curves ---- */
 
-typedef struct drawn {
-    double *x, *y; /* [count] */
-    et_chart_curve curve;
-} drawn;
-
-static int make_curve(drawn *d, const et_history_series *s, et_error *error)
+static int make_curve(et_chart_curve *curve, const et_history_series *s, et_arena *arena,
+                      et_error *error)
 {
     et_assert(s->count > 0);
-    d->x = et_alloc(s->count + 1, sizeof *d->x);
-    d->y = et_alloc(s->count + 1, sizeof *d->y);
-    if (!d->x || !d->y)
-        return et_alloc_failed(error, s->count * sizeof *d->x, "a curve");
+    double *x = et_arena_array(arena, s->count, sizeof *x);
+    double *y = et_arena_array(arena, s->count, sizeof *y);
+    *curve = (et_chart_curve){ et_history_label(s, arena), x, y, s->count };
+    if (arena->failed)
+        return et_alloc_failed(error, s->count * sizeof *x, "a curve");
     for (size_t i = 0; i < s->count; i++) {
-        d->x[i] = (double)s->points[i].step;
-        d->y[i] = s->points[i].value;
+        x[i] = (double)s->points[i].step;
+        y[i] = s->points[i].value;
     }
-    char *name = et_history_label(s);
-    d->curve = (et_chart_curve){ name, d->x, d->y, s->count };
-    return name ? ET_OK : et_alloc_failed(error, strlen(s->name), "a curve");
+    return ET_OK;
 }
 
 /* Series that are NULL are left out. */
 static int add_curves(reporting *r, const et_history_series *const *series, int count,
                       et_error *error)
 {
-    drawn all[2] = { { .x = NULL }, { .x = NULL } };
+    et_arena arena = ET_ARENA_INIT;
     et_chart_curve curves[2];
     et_chart chart = { .x_label = "step", .curves = curves };
     int status = ET_OK;
-    for (int i = 0; i < count && !status; i++) {
-        if (!series[i])
-            continue;
-        status = make_curve(&all[i], series[i], error);
-        curves[chart.count++] = all[i].curve;
-    }
+    for (int i = 0; i < count && !status; i++)
+        if (series[i])
+            status = make_curve(&curves[chart.count++], series[i], &arena, error);
     if (chart.count == 1) { /* its name is that of the axis */
         chart.y_label = curves[0].name;
         curves[0].name = NULL;
@@ -607,11 +599,7 @@ static int add_curves(reporting *r, const et_history_series *const *series, int 
     }
     if (!status)
         status = page_chart(&r->page, &chart, error);
-    for (int i = 0; i < count; i++) {
-        et_free((char *)all[i].curve.name);
-        et_free(all[i].x);
-        et_free(all[i].y);
-    }
+    et_arena_release(&arena);
     return status;
 }
 

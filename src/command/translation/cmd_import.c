@@ -88,7 +88,7 @@ int et_cmd_import(const et_call *call, et_error *error)
         et_outputs_read(&outputs, args->folder);
         status = et_outputs_check(&outputs, "--output", args->output, error);
     } else if (!status) {
-        status = et_outputs_check_directory("--output", args->output, error);
+        status = et_outputs_check_directory(args->output, error);
     }
     et_outputs_release(&outputs);
     if (!status)

@@ -563,8 +563,7 @@ static int board_run(const et_board *board, int64_t id, et_strbuf *out, et_error
         et_value_append_copy(facts, "settings", item->history->settings);
     /* The last ones. */
     et_value *to = et_value_set_list(facts, "sessions");
-    const et_value *list = et_value_get(item->history->info, "sessions");
-    const et_value *from = list && list->kind == ET_VALUE_LIST ? list->first : NULL;
+    const et_value *list = et_history_sessions(item->history), *from = list ? list->first : NULL;
     for (size_t skip = from && list->count > SESSIONS ? list->count - SESSIONS : 0; skip; skip--)
         from = from->next;
     for (; from; from = from->next)

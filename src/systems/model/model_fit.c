@@ -52,7 +52,6 @@ typedef struct fit_monitor {
 static void forget_logs(fit_monitor *w)
 {
     et_arena_release(&w->arena);
-    w->arena = (et_arena)ET_ARENA_INIT;
     w->logs = NULL;
 }
 
@@ -220,7 +219,6 @@ static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_assert(fit);
     *w = (fit_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit, .best_step = -1 };
-    w->arena = w->names = (et_arena)ET_ARENA_INIT;
     w->showing = (et_showing){ .loss = (double)NAN };
     w->began = et_clock_monotonic();
     options.fd = STDERR_FILENO;

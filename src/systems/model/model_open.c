@@ -281,7 +281,6 @@ int et_model_init(et_model *m, const et_model_kind *kind, const et_model_options
 {
     et_assert(kind && options && !m->params);
     m->kind = kind;
-    m->arena = (et_arena)ET_ARENA_INIT;
     m->seed = options->seed;
     m->bfloat16 = options->bfloat16;
     int status = et_optimizer_settle(&m->optimization, &options->optimizer, &m->arena, error);

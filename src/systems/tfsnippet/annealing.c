@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/options.h"
 #include "engine/optim/optimizer.h"

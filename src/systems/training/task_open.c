@@ -180,7 +180,6 @@ int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
     et_task_opened *o = status ? NULL : et_alloc_zero(1, sizeof *o);
     if (!o)
         return status ? status : et_alloc_failed(error, sizeof *o, "a task");
-    o->arena = (et_arena)ET_ARENA_INIT;
     o->kind = kind;
     o->program = (et_program){ .name = "etude", .kinds = &o->kind, .count = 1 };
     o->name = experiment;

@@ -264,9 +264,9 @@ static int print_text(const comparison *c, et_error *error)
     return status;
 }
 
-static void add_pair(et_value *dict, const char *key, const double pair[SIDES])
+static void add_scores(et_value *dict, const double pair[SIDES])
 {
-    et_value *list = et_value_set_list(dict, key);
+    et_value *list = et_value_set_list(dict, "scores");
     for (int i = 0; i < SIDES; i++)
         et_value_add_float(list, pair[i]);
 }
@@ -283,14 +283,14 @@ static int print_json(const comparison *c, et_error *error)
         et_value_add_int(better, count_better(c, i));
     }
     et_value_set_int(all, "sentence_count", (int64_t)c->references.count);
-    add_pair(all, "scores", c->corpus);
+    add_scores(all, c->corpus);
     et_value *sentences = et_value_set_list(all, "sentences");
     for (size_t i = 0; i < shown(c); i++) {
         const sentence *s = &c->sentences[i];
         et_value *to = et_value_add_dict(sentences);
         et_value_set_int(to, "line", (int64_t)s->line + 1);
         et_value_set_float(to, "difference", difference(s));
-        add_pair(to, "scores", s->score);
+        add_scores(to, s->score);
         if (c->sources.count)
             et_value_set_string(to, "source", c->sources.items[s->line]);
         et_value_set_string(to, "reference", c->references.items[s->line]);
