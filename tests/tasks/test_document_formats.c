@@ -179,7 +179,15 @@ static void test_formats__resources(void **state)
         "<string>@string/f</string><color>red</color><dimen>1dp</dimen>\n"
         "<string><![CDATA[G\\'S <i>H</i> \\n]]></string>\n"
         "<plurals><item quantity=\"one\">%d I</item></plurals></resources>";
-    const row rows[] = { { ET_DOCUMENT_XML, before, after } };
+    const row rows[] = {
+        { ET_DOCUMENT_XML, before, after },
+        /* The escape stays an escape in a file that has references, too. */
+        { ET_DOCUMENT_XML,
+          "<resources><string>&quot;a  b&quot; it&apos;s \\&quot;e\\&apos;</string><string>it\\'s "
+          "\\\"c\\\" \\\\ \\\u00e9 d</string></resources>",
+          "<resources><string>&quot;A  B&quot; IT\\'S \\\"E\\'</string><string>IT\\'S "
+          "\\\"C\\\" \\\\ \\\u00e9 D</string></resources>" },
+    };
     (void)state;
     NEEDS(ET_DOCUMENT_XML);
     assert_rows(rows, COUNT(rows), NULL, capitals);

@@ -205,7 +205,9 @@ static bool is_ambiguous(const et_document *d, const et_segment *s)
 {
     if (!next_tag(s, 0))
         return false;
-    for (const char *c = special_of(d, s); *c; c++)
+    const bool resource =
+        s->escape == ET_ESCAPE_RESOURCE || s->escape == ET_ESCAPE_RESOURCE_CDATA;
+    for (const char *c = resource ? "<>\"\\" : special_of(d, s); *c; c++)
         if (is_in_source(s, *c))
             return true;
     return false;

@@ -228,19 +228,19 @@ static uint32_t unicode_escape(const char *at, const char *end)
 /* A letter is translated and written again as it was; a line end ends the segment. */
 static void add_backslash(reader *r)
 {
-    const char next = r->at + 1 < r->end ? r->at[1] : 0;
+    size_t bytes;
+    const char next = read_char(r, r->at + 1, &bytes);
     const uint32_t code = unicode_escape(r->at, r->end);
     if (is_among(next, "'\"\\")) {
         et_document_add(r->d, &next, 1, r->line);
-        r->at += 2;
+        r->at += 1 + bytes;
     } else if (et_unicode_is_letter(code) && r->d->escape != ET_ESCAPE_RESOURCE_CDATA) {
         et_document_add_entity(r->d, code, r->at, 6, r->line);
         r->at += 6;
     } else if (is_among(next, "nt")) {
         add_kept(r, r->at + 2, true);
     } else {
-        const size_t wanted = code ? 6 : 2, left = (size_t)(r->end - r->at);
-        add_kept(r, r->at + (wanted < left ? wanted : left), false);
+        add_kept(r, r->at + (code ? 6 : (unsigned char)next < 0x80 ? 1 + bytes : 1), false);
     }
 }
 
@@ -260,6 +260,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
     const char *message = text; /* end of the last ICU message: white space within it is text */
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
+        size_t bytes;
         if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */
             bool block;
             const char *after = end_of_markup(&r, at, &block);
@@ -275,7 +276,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
             message = at + et_document_message_size(at, (size_t)(r.end - at));
         const bool space =
             at >= message && (marking->spaces || r.quoted) && is_among(c, SPACE "\v");
-        r.quoted ^= escape && c == '"';
+        r.quoted ^= marking->backslashes && read_char(&r, at, &bytes) == '"';
         if (control || escape || space)
             add_text(&r, at);
         if (escape && c == '\\')

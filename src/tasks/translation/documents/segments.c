@@ -312,6 +312,9 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
 {
     et_assert(text || !length);
+    const bool value = d->escape == ET_ESCAPE_SINGLE || d->escape == ET_ESCAPE_DOUBLE;
+    /* There &quot; keeps white space, and \" is a quotation mark. */
+    const bool resource = d->escape == ET_ESCAPE_RESOURCE;
     while (length) {
         const char *mark = memchr(text, '&', length);
         const size_t plain = mark ? (size_t)(mark - text) : length;
@@ -327,13 +330,13 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
             et_document_add_tag(d, mark, bytes, line);
         else if (!bytes || code == '&' || code == '<')
             et_document_add(d, code == '<' ? "<" : "&", 1, line);
-        else if ((code == '"' || code == '\'') &&
-                 (d->escape == ET_ESCAPE_SINGLE || d->escape == ET_ESCAPE_DOUBLE))
+        else if ((code == '"' && value) || (code == '\'' && (value || resource)))
             et_document_add(d, code == '"' ? "\"" : "'", 1, line);
-        else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
-            et_document_add_entity(d, code, mark, bytes, line);
-        else
+        else if (!code || (resource && (code == '"' || code == '\\')) ||
+                 (code >= 0x80 && et_unicode_is_symbol(code)))
             et_document_add_tag(d, mark, bytes, line);
+        else
+            et_document_add_entity(d, code, mark, bytes, line);
         text += bytes ? bytes : 1;
         length -= bytes ? bytes : 1;
     }
