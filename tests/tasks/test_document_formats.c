@@ -126,6 +126,24 @@ static void test_formats__xml(void **state)
           "xml:space=\"preserve\"><value>D</value></data></root>" },
         { ET_DOCUMENT_XML, "<plist><dict><key>a</key><string>b</string></dict></plist>",
           "<plist><dict><key>a</key><string>B</string></dict></plist>" },
+        { ET_DOCUMENT_XML,
+          "<root><data name=\"a\"><value>b</value><comment>c</comment></data>"
+          "<data name=\"d\" mimetype=\"e\"><value>Qk0=</value></data>"
+          "<data name=\"f\" type=\"System.Drawing.Size, g\"><value>h</value></data>"
+          "<data name=\"i\" type=\"System.String\"><value>j</value></data>"
+          "<data name=\"&gt;&gt;k\"><value>l</value></data><comment>m</comment></root>",
+          "<root><data name=\"a\"><value>B</value><comment>c</comment></data>"
+          "<data name=\"d\" mimetype=\"e\"><value>Qk0=</value></data>"
+          "<data name=\"f\" type=\"System.Drawing.Size, g\"><value>h</value></data>"
+          "<data name=\"i\" type=\"System.String\"><value>J</value></data>"
+          "<data name=\"&gt;&gt;k\"><value>l</value></data><comment>M</comment></root>" },
+        { ET_DOCUMENT_XML,
+          "<plist><dict><key>NSStringFormatSpecTypeKey</key>\n<string>a</string><key>NSString"
+          "FormatValueTypeKey</key><string>ld</string><key>one</key><string>%ld b</string></dict>"
+          "</plist>",
+          "<plist><dict><key>NSStringFormatSpecTypeKey</key>\n<string>a</string><key>NSString"
+          "FormatValueTypeKey</key><string>ld</string><key>one</key><string>%ld B</string></dict>"
+          "</plist>" },
         { ET_DOCUMENT_XML, "<rss><link>a</link><title>b</title><pubDate>Mon</pubDate></rss>",
           "<rss><link>a</link><title>B</title><pubDate>Mon</pubDate></rss>" },
         { ET_DOCUMENT_XML,

@@ -77,6 +77,7 @@ static const struct {
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
+enum { ANDROID, RSS, SVG, PLIST, RESX };
 
 /* Root elements of formats that hold each source with its translation. */
 static const struct {
@@ -122,6 +123,7 @@ typedef struct element {
     bool text;  /* of its own, other than white space */
     bool lines; /* line ends between its elements */
     bool stays, spaces;
+    bool entry;  /* of .resx, which may have a comment for translators */
     bool partly; /* it stays, except an element with translate="yes" in it */
 } element;
 
@@ -136,6 +138,7 @@ typedef struct reader {
     size_t depth;
     size_t section; /* where the open CDATA section begins; 0: none is open */
     size_t vocabulary;
+    bool rule;   /* of .stringsdict: the last key names a rule, so its value is no text */
     bool failed; /* no memory */
     int status;  /* of what expat accepts and we refuse */
     et_error *error;
@@ -169,7 +172,9 @@ static void read_attributes(const reader *r, element *e, const char *name, const
 {
     const size_t v = r->vocabulary;
     const char *local = local_name(name);
-    e->stays |= is_listed(code, local);
+    const bool entry = v == RESX && is_listed("data metadata", name);
+    e->stays |= is_listed(code, local) || r->rule ||
+                (v == RESX && r->elements[e->parent].entry && !strcmp(name, "comment"));
     if (v < VOCABULARIES) {
         e->stays |= is_listed(vocabularies[v].stay, name) || is_listed(vocabularies[v].stay, local);
         e->spaces |= is_listed(vocabularies[v].spaces, local);
@@ -181,6 +186,11 @@ static void read_attributes(const reader *r, element *e, const char *name, const
             e->stays = !strcasecmp(a[1], "no") || (e->stays && strcasecmp(a[1], "yes") != 0);
         e->stays |= !strcmp(local_name(a[0]), "translatable") && !strcasecmp(a[1], "false");
         e->stays |= !strcmp(a[0], "class") && is_listed(a[1], "notranslate");
+        e->entry |= entry && !strcmp(a[0], "name");
+        /* Values of .resx that are no texts: images, sizes, names of controls. */
+        e->stays |= entry && (!strcmp(a[0], "mimetype") ||
+                              (!strcmp(a[0], "type") && strncmp(a[1], "System.String", 13) != 0) ||
+                              (!strcmp(a[0], "name") && !strncmp(a[1], ">>", 2)));
     }
 }
 
@@ -236,6 +246,9 @@ static void XMLCALL on_text(void *self, const char *text, int length)
         e->lines |= text[i] == '\n';
         e->text |= !strchr(" \t\r\n", text[i]) || !text[i];
     }
+    if (r->vocabulary == PLIST && length && !strchr(" \t\r\n", *text))
+        r->rule = et_is_listed("NSStringFormatSpecTypeKey NSStringFormatValueTypeKey", text,
+                               (size_t)length);
 }
 
 /* Gets references to entities, which are not expanded. */
@@ -368,7 +381,7 @@ static bool is_resource(const char *text, size_t length)
 static void add_text(reader *r, size_t from, size_t to, size_t number, bool section)
 {
     et_document *d = r->d;
-    const bool android = r->vocabulary == 0, stays = r->elements[number].stays;
+    const bool android = r->vocabulary == ANDROID, stays = r->elements[number].stays;
     const et_marking marking = { .line = et_document_line(r->d, from),
                                  .references = !section,
                                  .spaces = r->elements[number].spaces,
@@ -407,7 +420,7 @@ static void add_section(reader *r, const token *t)
 static void write_document(reader *r)
 {
     size_t at = r->tokens[0].start, open = 0;
-    if (r->vocabulary == 0)
+    if (r->vocabulary == ANDROID)
         r->d->escape = ET_ESCAPE_RESOURCE;
     et_document_keep(r->d, r->d->text, at);
     for (size_t i = 0; i < r->count; i++) {
