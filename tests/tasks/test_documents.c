@@ -669,6 +669,21 @@ static void test_documents__kept(void **state)
     assert_rows(&lost, 1, NULL, without_ok);
 }
 
+/* Texts without letters, byte by byte, even if the document writes the same character otherwise. */
+static void test_documents__no_letters(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML,
+          "<p>&quot;a&nbsp;b&quot; &gt;</p><p>1 < 2 & \"3\" > \xc2\xa0&#160;4&#34;</p>\n",
+          "<p>&quot;A&nbsp;B&quot; &gt;</p><p>1 < 2 & \"3\" > \xc2\xa0&#160;4&#34;</p>\n" },
+        { ET_DOCUMENT_HTML, "<p>&#160;a&nbsp;<b>&#160;&nbsp;</b></p>",
+          "<p>&#160;A&nbsp;<b>&#160;&nbsp;</b></p>" },
+        { ET_DOCUMENT_MD, "> 1\n>  2\n\n3\n  4\n", "> 1\n>  2\n\n3\n  4\n" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
 static void test_documents__sentences(void **state)
 {
     static const row rows[] = {
@@ -676,7 +691,7 @@ static void test_documents__sentences(void **state)
         { ET_DOCUMENT_HTML, "<p><b>One.</b> Two <i>dogs</i>. See www.example.org/?A b.</p>",
           "<p><b>ONE.</b> TWO <i>DOGS</i>. SEE www.example.org/?A B.</p>" },
         { ET_DOCUMENT_MD, "> One dog.\n> It runs.\n\nTwo is.\nIt is.\n",
-          "> ONE DOG. IT RUNS.\n\nTWO IS.\nIT IS.\n" },
+          "> ONE DOG.\n> IT RUNS.\n\nTWO IS.\nIT IS.\n" },
     };
     et_sentences *s;
     et_error error = ET_ERROR_INIT;
@@ -812,6 +827,7 @@ int main(void)
         cmocka_unit_test(test_documents__kept),
         cmocka_unit_test(test_documents__language_tags),
         cmocka_unit_test(test_documents__sentences),
+        cmocka_unit_test(test_documents__no_letters),
         cmocka_unit_test(test_documents__refused),
         cmocka_unit_test(test_documents__damaged),
         cmocka_unit_test(test_documents__attributes),

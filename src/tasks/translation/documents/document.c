@@ -205,8 +205,7 @@ static bool is_ambiguous(const et_document *d, const et_segment *s)
 {
     if (!next_tag(s, 0))
         return false;
-    const bool resource =
-        s->escape == ET_ESCAPE_RESOURCE || s->escape == ET_ESCAPE_RESOURCE_CDATA;
+    const bool resource = s->escape == ET_ESCAPE_RESOURCE || s->escape == ET_ESCAPE_RESOURCE_CDATA;
     for (const char *c = resource ? "<>\"\\" : special_of(d, s); *c; c++)
         if (is_in_source(s, *c))
             return true;
@@ -588,20 +587,14 @@ int et_document_open(et_document **out, const char *text, size_t length,
     return status;
 }
 
-static void release_run(et_run *run)
-{
-    et_spans_release(&run->tags);
-    et_strbuf_release(&run->text);
-}
-
 void et_document_close(et_document *d)
 {
     if (!d)
         return;
     for (size_t i = 0; i < d->count; i++)
         et_spans_release(&d->segments[i].spans);
-    release_run(&d->run);
-    release_run(&d->outer);
+    et_run_release(&d->run);
+    et_run_release(&d->outer);
     et_strbuf_release(&d->kept);
     et_strbuf_release(&d->checked);
     et_free(d->filled);

@@ -101,10 +101,19 @@ typedef struct et_tag {
     size_t first, count;
 } et_tag;
 
+/* Text of a run from the document, where its bytes may be others: &amp; is &. */
+typedef struct et_source {
+    size_t start, length; /* in the run */
+    const char *bytes;    /* [count] of the document */
+    size_t count;
+} et_source;
+
 /* The text that a format is collecting. */
 typedef struct et_run {
     et_strbuf text;
     et_spans tags;
+    et_source *sources; /* [source_count], by start, owned */
+    size_t source_count, source_capacity;
     size_t line;
 } et_run;
 
@@ -163,6 +172,10 @@ void et_document_keep_words(et_document *d, const char *text, size_t length, siz
 size_t et_document_line(et_document *d, size_t position);
 /* Text of the segment, decoded; white space becomes one space. line: of the document. */
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);
+/* The same of text that the document writes as bytes [count]. They stay if the text has no letter.
+ */
+void et_document_add_written(et_document *d, const char *text, size_t length, const char *bytes,
+                             size_t count, size_t line);
 /* Inline markup of the segment, as it is written. */
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line);
 /* The same for markup with its own text: the text kept and added between begin and end replaces the
@@ -182,6 +195,7 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
  * stays, and the texts of their branches are segments. A message that ICU refuses stays, counted as
  * kept. */
 void et_document_end(et_document *d);
+void et_run_release(et_run *run);
 /* Bytes of the ICU message with branches that text begins with; 0: none. */
 size_t et_document_message_size(const char *text, size_t length);
 

@@ -232,7 +232,7 @@ static void add_backslash(reader *r)
     const char next = read_char(r, r->at + 1, &bytes);
     const uint32_t code = unicode_escape(r->at, r->end);
     if (is_among(next, "'\"\\")) {
-        et_document_add(r->d, &next, 1, r->line);
+        et_document_add_written(r->d, &next, 1, r->at, 1 + bytes, r->line);
         r->at += 1 + bytes;
     } else if (et_unicode_is_letter(code) && r->d->escape != ET_ESCAPE_RESOURCE_CDATA) {
         et_document_add_entity(r->d, code, r->at, 6, r->line);

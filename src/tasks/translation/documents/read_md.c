@@ -251,13 +251,8 @@ static void take_gap(reader *r, size_t to)
         first = i + 1;
         if (e->kind == HARD_BREAK || is_kept_line(r, end))
             et_document_keep(d, d->text + start, after - start);
-        else {
-            /* White space that stays where it is at an end of a segment. Markers of quotes are no
-             * white space, so the sentences of a quote are one line. */
-            const bool quote = memchr(text_of(r) + start, '>', after - start) != NULL;
-            et_document_add(d, quote ? " " : text_of(r) + start, quote ? 1 : after - start,
-                            line_of(r, start));
-        }
+        else
+            et_document_add_written(d, " ", 1, d->text + start, after - start, line_of(r, start));
         from = after;
     }
     add_markup(r, from, to, first, r->event_count);

@@ -226,12 +226,38 @@ void et_document_keep_words(et_document *d, const char *text, size_t length, siz
         et_document_count_kept(d, line);
 }
 
+void et_run_release(et_run *run)
+{
+    et_spans_release(&run->tags);
+    et_strbuf_release(&run->text);
+    et_free(run->sources);
+    *run = (et_run){ .text = ET_STRBUF_INIT };
+}
+
+void et_document_add_written(et_document *d, const char *text, size_t length, const char *bytes,
+                             size_t count, size_t line)
+{
+    et_assert((text || !length) && (bytes || !count));
+    et_run *r = &d->run;
+    et_source *last = r->source_count ? &r->sources[r->source_count - 1] : NULL;
+    const et_source source = { r->text.length, length, bytes, count };
+    if (!r->text.length)
+        r->line = line;
+    et_strbuf_append_bytes(&r->text, text, length);
+    if (bytes < d->text || bytes >= d->text + d->length)
+        return;
+    if (text == bytes && last && last->length == last->count &&
+        last->bytes + last->count == bytes && last->start + last->length == source.start) {
+        last->count += count;
+        last->length += length;
+        return;
+    }
+    d->failed |= !ET_VECTOR_APPEND(r->sources, r->source_count, r->source_capacity, source);
+}
+
 void et_document_add(et_document *d, const char *text, size_t length, size_t line)
 {
-    et_assert(text || !length);
-    if (!d->run.text.length)
-        d->run.line = line;
-    et_strbuf_append_bytes(&d->run.text, text, length);
+    et_document_add_written(d, text, length, text, length, line);
 }
 
 static void add_numbered_tag(et_document *d, const char *bytes, size_t length, size_t line,
@@ -306,7 +332,7 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
         d->entities[i].written = copy;
         d->entity_count++;
     }
-    et_document_add(d, bytes, count, line);
+    et_document_add_written(d, bytes, count, written, length, line);
 }
 
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
@@ -329,9 +355,9 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         if (plain_text && bytes && code < 0x80)
             et_document_add_tag(d, mark, bytes, line);
         else if (!bytes || code == '&' || code == '<')
-            et_document_add(d, code == '<' ? "<" : "&", 1, line);
+            et_document_add_written(d, code == '<' ? "<" : "&", 1, mark, bytes ? bytes : 1, line);
         else if ((code == '"' && value) || (code == '\'' && (value || resource)))
-            et_document_add(d, code == '"' ? "\"" : "'", 1, line);
+            et_document_add_written(d, code == '"' ? "\"" : "'", 1, mark, bytes, line);
         else if (!code || (resource && (code == '"' || code == '\\')) ||
                  (code >= 0x80 && et_unicode_is_symbol(code)))
             et_document_add_tag(d, mark, bytes, line);
@@ -422,7 +448,35 @@ static void trim(const whole *w, size_t *from, size_t *to)
     }
 }
 
-/* Bytes that stay: text as the document writes it, spans as they are. */
+/* Appends [from, to) of a run as the document writes it: its own bytes, where it has some. */
+static void append_source(et_document *d, const whole *w, size_t from, size_t to, et_strbuf *out)
+{
+    const et_source *sources = d->run.sources;
+    size_t low = 0, high = d->run.source_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (sources[middle].start + sources[middle].length > from)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (size_t end; from < to; from = end) {
+        const et_source *s = low < d->run.source_count ? &sources[low] : NULL;
+        const size_t next = s ? s->start + s->length : to;
+        const bool here = s && s->start <= from;
+        end = here ? next : s ? s->start : to;
+        end = end < to ? end : to;
+        low += here;
+        if (here && s->length == s->count)
+            et_strbuf_append_bytes(out, s->bytes + (from - s->start), end - from);
+        else if (here && s->start == from && end == next)
+            et_strbuf_append_bytes(out, s->bytes, s->count);
+        else
+            et_document_encode(d, d->escape, w->text + from, end - from, out);
+    }
+}
+
+/* Bytes that stay: text as the document writes it, tags as they are. */
 static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
 {
     size_t kept = d->kept.length;
@@ -430,16 +484,18 @@ static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
     for (size_t s = span_after(w, from); from < to; s++) {
         const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
         const size_t end = span && span->start < to ? span->start : to;
-        et_document_encode(d, d->escape, w->text + from, end - from, &d->kept);
+        append_source(d, w, from, end, &d->kept);
+        from = end < to ? end + span->length : to;
         if (end < to && span->tag) {
             const et_tag *items = &d->tags[span->tag - 1];
             add_kept(d, kept);
             for (size_t i = 0; i < items->count; i++)
                 add_item(d, d->tag_items.at[items->first + i]);
             kept = d->kept.length;
-        } else if (end < to)
-            et_document_encode_span(d, d->escape, span, w->text + end, &d->kept);
-        from = end < to ? end + span->length : to;
+        } else if (end < to && span->kind == ET_SPAN_TAG)
+            et_strbuf_append_bytes(&d->kept, w->text + end, span->length);
+        else if (end < to)
+            append_source(d, w, end, from, &d->kept);
     }
     add_kept(d, kept);
 }
@@ -508,8 +564,7 @@ bool et_document_has_words(et_document *d, const char *text, size_t length)
     const bool found = good && has_letter(&w, 0, w.length);
     d->failed |= !good;
     et_spans_release(&w.spans);
-    et_spans_release(&d->run.tags);
-    et_strbuf_release(&d->run.text);
+    et_run_release(&d->run);
     d->run = run;
     d->entity_count = entities;
     return found;
@@ -661,7 +716,7 @@ static void split_messages(et_document *d)
         memset(masked.data + d->run.tags.items[i].start, ')', d->run.tags.items[i].length);
     d->failed |= masked.failed;
     if (!d->failed && message_find(masked.data, masked.length, 0, &m)) {
-        const et_run run = d->run;
+        et_run run = d->run;
         size_t at = 0;
         d->run = (et_run){ .text = ET_STRBUF_INIT };
         d->messages++;
@@ -672,9 +727,7 @@ static void split_messages(et_document *d)
         } while (message_find(masked.data, masked.length, at, &m));
         add_again(d, &run, at, run.text.length, NULL);
         d->messages--;
-        et_run taken = run;
-        et_spans_release(&taken.tags);
-        et_strbuf_release(&taken.text);
+        et_run_release(&run);
     }
     et_strbuf_release(&masked);
 }
@@ -715,5 +768,5 @@ void et_document_end(et_document *d)
     et_spans_release(&w.spans);
     et_strbuf_release(&masked);
     et_strbuf_reset(&d->run.text);
-    d->run.tags.count = 0;
+    d->run.tags.count = d->run.source_count = 0;
 }
