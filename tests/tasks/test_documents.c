@@ -196,6 +196,8 @@ static void test_documents__html(void **state)
           "<!doctype html>\n<p class=\"a>b\">CLICK <b>OK</b> NOW.</p>\n" },
         { ET_DOCUMENT_HTML, "<p>a &amp; b &lt; c&nbsp;d &#8212; e &unknown; f</p>",
           "<p>A &amp; B &lt; C&nbsp;D &#8212; E &unknown; F</p>" },
+        { ET_DOCUMENT_HTML, "<p title=\"a &amp b\">&copy c &ampd &not. f&nbsp</p>",
+          "<p title=\"A &amp B\">&copy C &amp;AMPD &not. F&nbsp</p>" },
         { ET_DOCUMENT_HTML, "<p><b><i>all</i></b></p>", "<p><b><i>ALL</i></b></p>" },
         { ET_DOCUMENT_HTML, "<script>if (a < b) a = '<p>x</p>';</script><p>x</p>",
           "<script>if (a < b) a = '<p>x</p>';</script><p>X</p>" },

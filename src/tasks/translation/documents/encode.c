@@ -187,6 +187,18 @@ size_t et_entity_read(const char *text, size_t length, uint32_t *code)
     return start + count + 1;
 }
 
+size_t et_entity_read_open(const char *text, size_t length)
+{
+    et_assert(text);
+    size_t count = 1;
+    while (count < length && count <= NAME_MAX_BYTES && text[count] &&
+           strchr(LETTERS DIGITS, text[count]))
+        count++;
+    const uint32_t code = code_of(text + 1, count - 1);
+    const bool ends = count == length || !text[count] || !strchr(";=", text[count]);
+    return code && code <= 0xFF && code != '\'' && ends ? count : 0;
+}
+
 static bool is_word(char c)
 {
     return et_ascii_is_letter(c) || et_ascii_is_digit(c);
