@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
@@ -525,6 +527,38 @@ static void test_documents__md_begins(void **state)
 }
 
 /* Pages that are not well-formed, as browsers read them. */
+static void take(void *payload, et_log_level level, const char *text)
+{
+    if (level == ET_LOG_WARNING)
+        et_strbuf_printf(payload, "%s\n", text);
+}
+
+/* The character set of a page is not changed, but its user is warned. */
+static void test_documents__html_charset(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<meta charset=utf-8><meta name=a content='charset=b'><p>x</p>",
+          "<meta charset=utf-8><meta name=a content='charset=b'><p>X</p>" },
+        { ET_DOCUMENT_HTML, "<meta charset=\"Latin1\">\n<p>x</p>",
+          "<meta charset=\"Latin1\">\n<p>X</p>" },
+        { ET_DOCUMENT_HTML, "\n<meta content='text/html; charset=big5;a' http-equiv=Content-Type>",
+          "\n<meta content='text/html; charset=big5;a' http-equiv=Content-Type>" },
+        { ET_DOCUMENT_HTML, "<meta charset><meta http-equiv content>",
+          "<meta charset><meta http-equiv content>" },
+    };
+    et_strbuf warnings = ET_STRBUF_INIT;
+    (void)state;
+    et_log_set(take, &warnings);
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    et_log_set(NULL, NULL);
+    assert_string_equal(et_strbuf_text(&warnings),
+                        "a.txt:1: the page names the character set Latin1, but the translation is "
+                        "UTF-8; write charset=utf-8\n"
+                        "a.txt:2: the page names the character set big5, but the translation is "
+                        "UTF-8; write charset=utf-8\n");
+    et_strbuf_release(&warnings);
+}
+
 static void test_documents__html_pages(void **state)
 {
     static const row rows[] = {
@@ -830,6 +864,7 @@ int main(void)
         cmocka_unit_test(test_documents__language_tags),
         cmocka_unit_test(test_documents__sentences),
         cmocka_unit_test(test_documents__no_letters),
+        cmocka_unit_test(test_documents__html_charset),
         cmocka_unit_test(test_documents__refused),
         cmocka_unit_test(test_documents__damaged),
         cmocka_unit_test(test_documents__attributes),

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/library.h"
@@ -511,6 +513,32 @@ static void add_value(reader *r, const et_attribute *a)
     et_document_keep(d, "\"", a->quote ? 0 : 1);
 }
 
+/* <meta charset=...> or <meta http-equiv=content-type content="...; charset=..."> */
+static void warn_of_charset(const reader *r, const GumboElement *e, size_t start)
+{
+    bool declares = false;
+    for (unsigned i = 0; i < e->attributes.length; i++) {
+        const et_attribute a = attribute_of(e->attributes.data[i]);
+        declares |= is_named(&a, "charset") || (is_named(&a, "http-equiv") && a.value &&
+                                                is_word(a.value, a.length, "content-type"));
+    }
+    for (unsigned i = 0; declares && i < e->attributes.length; i++) {
+        const et_attribute a = attribute_of(e->attributes.data[i]);
+        const char *end = a.value ? a.value + a.length : NULL, *at = a.value;
+        if (is_named(&a, "content") && at) {
+            at = memmem(at, a.length, "charset=", 8);
+            at = at ? at + 8 : NULL;
+        } else if (!is_named(&a, "charset"))
+            at = NULL;
+        const size_t length = at ? (size_t)(skip_until(at, end, SPACE ";") - at) : 0;
+        if (length && !is_word(at, length, "utf-8") && !is_word(at, length, "utf8"))
+            et_log(ET_LOG_WARNING,
+                   "%s:%zu: the page names the character set %.*s, but the translation is UTF-8; "
+                   "write charset=utf-8",
+                   r->d->name, et_document_line(r->d, start), (int)(length < 40 ? length : 40), at);
+    }
+}
+
 /* A start tag, whose values that people read are translated. */
 static void add_start(reader *r, const piece *p)
 {
@@ -520,6 +548,8 @@ static void add_start(reader *r, const piece *p)
     const et_attributes all = scan(e);
     const bool inner = et_is_listed(inside, n.text, n.length);
     bool values = false;
+    if (e->tag == GUMBO_TAG_META)
+        warn_of_charset(r, e, p->start);
     size_t kept = p->start;
     for (unsigned i = 0; i < e->attributes.length; i++) {
         const et_attribute a = attribute_of(e->attributes.data[i]);
