@@ -137,11 +137,12 @@ static bool is_admonition(const et_md_mask *m, const line *l)
                    run(m, at, l->end, LOWER UPPER "\"") > 0);
 }
 
-/* Bytes of "[^name]:" and the blanks after it; 0: none. */
+/* Bytes of "[^name]:" or of "*[abbreviation]:" and the blanks after it; 0: none. */
 static size_t footnote(const et_md_mask *m, const line *l)
 {
     const size_t end = find(m, l->at, l->end, "]");
-    if (!begins(m, l->at, l->end, "[^") || end == l->at + 2 || !begins(m, end, l->end, "]:"))
+    if (!(begins(m, l->at, l->end, "[^") || begins(m, l->at, l->end, "*[")) || end == l->at + 2 ||
+        !begins(m, end, l->end, "]:"))
         return 0;
     return end + 2 + run(m, end + 2, l->end, " \t") - l->at;
 }
@@ -208,14 +209,28 @@ static bool is_option(const et_md_mask *m, const line *l)
            (after + 1 == l->end || m->original[after + 1] == ' ');
 }
 
+/* Bytes of ``` or ~~~ at `at`; 0: none. */
+static size_t fence_at(const et_md_mask *m, size_t at, size_t end)
+{
+    const bool fence = begins(m, at, end, "```") || begins(m, at, end, "~~~");
+    return fence ? run(m, at, end, m->original[at] == '`' ? "`" : "~") : 0;
+}
+
 static bool take_line(et_md_mask *m, const line *l)
 {
     const line item = in_items(m, *l);
     const size_t note = footnote(m, &item);
+    const size_t fence = fence_at(m, item.at + note, l->end);
     if (begins(m, item.at, item.end, ":::") || is_leaf(m, &item))
         return mask_container(m, &item);
     if (is_admonition(m, &item))
         return mask_admonition(m, &item);
+    if (note && fence) {
+        memcpy(m->text + item.at, "- ", 2);
+        memmove(m->text + item.at + 2, m->original + item.at + note, fence);
+        blank(m, item.at + 2 + fence, l->end);
+        return true;
+    }
     if (note)
         return mask_line(m, &item, "- ", item.at + note, l->end);
     if (item.quote && begins(m, item.at, l->end, "[!")) {
@@ -232,10 +247,10 @@ static bool take_line(et_md_mask *m, const line *l)
     return true;
 }
 
-/* A line of a definition, ": text", becomes an item; lines before it stay lines. */
+/* A line of a definition, ": text" or "~ text", becomes an item; lines before it stay lines. */
 static bool take_definition(et_md_mask *m, const line *l, const line *before)
 {
-    if (!begins(m, l->at, l->end, ": ") && !begins(m, l->at, l->end, ":\t"))
+    if (!run(m, l->at, l->end, ":~") || !run(m, l->at + 1, l->end, " \t"))
         return true;
     m->text[l->at] = '-';
     if (before->at == before->end)
@@ -284,6 +299,26 @@ static size_t front_matter(et_md_mask *m)
     return 0;
 }
 
+/* The start of the line that ends ::: mermaid of Azure DevOps or :::{code-block} of MyST, whose
+ * content is code. l->from: no such container. */
+static size_t end_of_code(const et_md_mask *m, const line *l)
+{
+    static const char code[] = "mermaid math code code-block code-cell";
+    const size_t colons = run(m, l->at, l->end, ":");
+    const size_t name = l->at + colons + run(m, l->at + colons, l->end, " \t{");
+    if (colons < 3 || !et_is_listed(code, m->original + name, run(m, name, l->end, NAMES)))
+        return l->from;
+    for (line other = *l; other.next < m->length && other.next - l->from < 8 * MARKUP_MAX;) {
+        other = line_at(m, other.next);
+        const size_t end = run(m, other.at, other.end, ":");
+        if (fence_at(m, other.at, other.end))
+            break;
+        if (end >= colons && end == other.end - other.at)
+            return other.from;
+    }
+    return l->from;
+}
+
 bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
 {
     et_assert(text || !length);
@@ -296,17 +331,18 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
     line before = { 0, 0, 0, 0, false };
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
+        const size_t code = end_of_code(m, &l);
         const bool empty = l.at == l.end;
-        const bool fence = begins(m, l.at, l.end, "```") || begins(m, l.at, l.end, "~~~");
-        module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
+        module = !empty && !fence_at(m, l.at, l.end) &&
+                 (module || (before.at == before.end && is_module(m, &l)));
         const bool option = options && is_option(m, &l);
         options = option || begins(m, l.at, l.end, ":::{");
-        if (module || option)
-            blank(m, l.from, l.end);
+        if (code > l.from || module || option)
+            blank(m, l.from, code > l.from ? code : l.end);
         else if (!empty)
             good = take_line(m, &l) && take_definition(m, &l, &before);
         before = l;
-        at = l.next;
+        at = code > l.from ? code : l.next;
     }
     return good;
 }

@@ -176,6 +176,19 @@ static void add_markup(reader *r, size_t from, size_t to, size_t first, size_t l
     et_strbuf_release(&tag);
 }
 
+/* "a. ", "(2) ", "#. " and "(@) " of Pandoc: an item of a list. */
+static bool is_item(const reader *r, size_t at)
+{
+    static const char marks[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ#@";
+    const char *text = text_of(r);
+    const size_t from = at + (at < r->d->length && text[at] == '(');
+    size_t end = from;
+    while (end < r->d->length && end - from < 5 && is_among(text[end], marks))
+        end++;
+    return end > from && end + 1 < r->d->length && text[end + 1] == ' ' &&
+           (text[end] == ')' || (text[end] == '.' && from == at && end - from == 1));
+}
+
 static bool is_no_sentence(const reader *r, size_t at)
 {
     const char *text = text_of(r);
@@ -203,9 +216,11 @@ static bool is_kept_line(const reader *r, size_t line_end)
     size_t start = line_end;
     while (start && text[start - 1] != '\n')
         start--;
+    const bool indented = text[start] == ' ';
     while (start < line_end && is_among(text[start], " \t>"))
         start++;
-    return is_no_sentence(r, at) || is_no_sentence(r, start);
+    return is_no_sentence(r, at) || is_no_sentence(r, start) ||
+           (is_item(r, at) && (indented || is_item(r, start)));
 }
 
 /* The line end of a break. Among the line ends between the texts around the event, the last are
