@@ -284,7 +284,7 @@ static void test_formats__po(void **state)
         { ET_DOCUMENT_PO, "msgid \"\\n a\\n\"\nmsgstr \"\"\n",
           "msgid \"\\n a\\n\"\nmsgstr \"\\n\"\n\" A\\n\"\n" },
         { ET_DOCUMENT_PO, "msgid \"\\033[1ma\\033[0m\\a\"\nmsgstr \"\"\n",
-          "msgid \"\\033[1ma\\033[0m\\a\"\nmsgstr \"\\033[1MA\\033[0M\\007\"\n" },
+          "msgid \"\\033[1ma\\033[0m\\a\"\nmsgstr \"\\033[1mA\\033[0m\\007\"\n" },
         /* Markup, columns and directives. */
         { ET_DOCUMENT_PO,
           "msgid \"see <a href=\\\"%1$s\\\" class=\\\"b\\\">here</a> &raquo; now\"\nmsgstr \"\"\n",
@@ -495,6 +495,8 @@ static void test_formats__srt(void **state)
           "00:00:03,000 --> 00:00:04,000\r\n- YES.\r\n- NO.\r\n" },
         { ET_DOCUMENT_SRT, "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}a <c>b\nb",
           "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}A <c>B\nB" },
+        { ET_DOCUMENT_SRT, "1\n00:00:01,000 --> 00:00:02,000\n{b}a{/b} b\n",
+          "1\n00:00:01,000 --> 00:00:02,000\n{b}A{/b} B\n" },
         { ET_DOCUMENT_SRT, "", "" },
         /* Without empty lines. */
         { ET_DOCUMENT_SRT,

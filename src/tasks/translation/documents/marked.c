@@ -244,6 +244,17 @@ static void add_backslash(reader *r)
     }
 }
 
+/* Bytes of a control character, or of a sequence of a terminal such as ESC [1;31m. */
+static size_t control_size(const reader *r, const char *at)
+{
+    size_t count = 2;
+    if (*at != '\033' || r->end - at < 3 || at[1] != '[')
+        return 1;
+    while (at + count < r->end && is_among(at[count], DIGITS ";?"))
+        count++;
+    return at + count < r->end && is_among(at[count], LETTERS) ? count + 1 : 1;
+}
+
 static const char *end_of_spaces(const reader *r)
 {
     const char *at = r->at;
@@ -282,7 +293,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
         if (escape && c == '\\')
             add_backslash(&r);
         else if (control || escape)
-            add_kept(&r, at + 1, false);
+            add_kept(&r, at + control_size(&r, at), false);
         else if (space && end_of_spaces(&r) > r.at)
             add_kept(&r, end_of_spaces(&r), true);
         else

@@ -53,11 +53,12 @@ static bool is_blank(const line *l)
     return skip(l, 0, " \t") == l->length;
 }
 
-/* The end of <i>, <v Bob>, <00:01.000> or {\an8} at `at`; NULL: it is text. */
+/* The end of <i>, <v Bob>, <00:01.000>, {\an8} or {/b} at `at`; NULL: it is text. {b} is a
+ * placeholder. */
 static const char *end_of_tag(const char *at, const char *end)
 {
     const char next = at + 1 < end ? at[1] : 0;
-    if (!next || !strchr(*at == '<' ? LETTERS "/" DIGITS : "\\", next))
+    if (!next || !strchr(*at == '<' ? LETTERS "/" DIGITS : "\\/", next))
         return NULL;
     const char *stop = memchr(at, *at == '<' ? '>' : '}', (size_t)(end - at));
     if (stop && strchr(DIGITS, next) && !memchr(at, ':', (size_t)(stop - at)))
