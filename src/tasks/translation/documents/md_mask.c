@@ -356,13 +356,23 @@ void et_md_mask_release(et_md_mask *m)
 
 /* ---- inline ---- */
 
+static bool begins_empty(const et_md_mask *m, size_t at)
+{
+    at += run(m, at, m->length, " \t\r");
+    return at < m->length && m->original[at] == '\n';
+}
+
 /* Bytes from `at` to after these words, without an empty line between; 0: they are missing. */
 static size_t up_to(const et_md_mask *m, size_t at, size_t skip, const char *words)
 {
     const size_t end = m->length - at < MARKUP_MAX ? m->length : at + MARKUP_MAX;
     const size_t found = find(m, at + skip, end, words);
-    const size_t empty = found < end ? find(m, at, found, "\n\n") : end;
-    return at + skip <= end && found < end && empty == found ? found + strlen(words) - at : 0;
+    if (at + skip > end || found == end)
+        return 0;
+    for (size_t i = at; (i = find(m, i, found, "\n")) < found; i++)
+        if (begins_empty(m, i + 1))
+            return 0;
+    return found + strlen(words) - at;
 }
 
 /* Bytes of {{< name >}} with its content up to {{< /name >}}, or of {% name %} up to {% endname %},
@@ -436,7 +446,7 @@ static size_t math(const et_md_mask *m, size_t at)
         const char c = m->original[i], next = i + 1 < m->length ? m->original[i + 1] : ' ';
         if (c == '\\')
             i++;
-        else if (c == '\n' && next == '\n')
+        else if (c == '\n' && begins_empty(m, i + 1))
             return 0;
         else if (c == '$')
             return strchr(" \t\n", m->original[i - 1]) || strchr(DIGITS, next) ? 0 : i + 1 - at;
