@@ -538,6 +538,14 @@ static void test_formats__srt(void **state)
 
 /* ---- messages ---- */
 
+static char *without_number(const char *line)
+{
+    char *text = capitals(line), *number = strchr(text, '#');
+    if (number)
+        *number = 'X';
+    return text;
+}
+
 static void test_formats__messages(void **state)
 {
     static const row rows[] = {
@@ -564,6 +572,13 @@ static void test_formats__messages(void **state)
           "msgid \"{n, plural,\\n  one {# b}\\n  other {# c\\nd}\\n} e\\n  f\"\n"
           "msgstr \"{n, plural,\\n  one {# B}\\n  other {# C D}\\n} E\\n\"\n\"  F\"\n" },
     };
+    /* # is the number of the plural around the message. */
+    static const row inner[] = {
+        { ET_DOCUMENT_TEXT, "{n, plural, other {{g, select, a {his # b} other {c #}}}} # d",
+          "{n, plural, other {{g, select, a {HIS # B} other {C #}}}} X D" },
+        { ET_DOCUMENT_TEXT, "{g, select, a {b # {n, plural, other {# c}}} other {d #}}",
+          "{g, select, a {B X {n, plural, other {# C}}} other {D X}}" },
+    };
     /* What ICU refuses. */
     static const row broken[] = {
         { ET_DOCUMENT_TEXT, "a {n, choice, 0#b|1#{c", "A {n, choice, 0#b|1#{c" },
@@ -577,6 +592,7 @@ static void test_formats__messages(void **state)
     NEEDS(ET_DOCUMENT_MD);
     NEEDS(ET_DOCUMENT_PO);
     assert_rows(rows, COUNT(rows), NULL, capitals);
+    assert_rows(inner, COUNT(inner), NULL, without_number);
     for (size_t i = 0; i < COUNT(broken); i++) {
         assert_rows(&broken[i], 1, NULL, capitals);
         assert_int_equal(counts.kept, 1);

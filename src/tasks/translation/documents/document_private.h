@@ -153,6 +153,7 @@ struct et_document {
     bool in_tag;                            /* items are those of the tag */
     et_accelerator accelerator;             /* of the next segment */
     int messages;                           /* ICU messages around the run */
+    bool plural;                            /* around the run is a plural: # is its number */
     size_t *filled; /* PO: [filled_count], of each msgstr the line of its message if it was
                        empty, else 0; owned */
     size_t filled_count, filled_capacity;

@@ -657,7 +657,7 @@ static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
         depth += !is_tag && !quoted ? (*text == '{') - (*text == '}') : 0;
         if (is_tag)
             add_numbered_tag(d, text, length, run->line, span->tag);
-        else if (quoted || (branch && branch->counts && *text == '#' && !depth))
+        else if (quoted || (branch && d->plural && *text == '#' && !depth))
             et_document_add_tag(d, text, length, run->line);
         else
             et_document_add(d, text, length, run->line);
@@ -686,7 +686,8 @@ static void keep_syntax(et_document *d, const et_run *run, size_t from, size_t t
 static void add_message(et_document *d, const et_run *run, const char *masked, const et_message *m)
 {
     size_t at = m->first, kept = m->start, from, to;
-    const bool inner = d->in_tag;
+    const bool inner = d->in_tag, plural = d->plural;
+    d->plural |= m->counts;
     if (inner)
         et_document_end(d);
     else
@@ -702,6 +703,7 @@ static void add_message(et_document *d, const et_run *run, const char *masked, c
     keep_syntax(d, run, kept, m->end);
     if (!inner)
         et_document_end_tag(d, et_strbuf_text(&run->text) + m->start, m->end - m->start, run->line);
+    d->plural = plural;
 }
 
 /* Replaces messages of the run by markup that has text of its own. Within such markup a message
