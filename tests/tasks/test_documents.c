@@ -409,6 +409,8 @@ static void test_documents__md_beyond(void **state)
           "# A {#b .c}\n\nD [E]({{< ref \"f g\" >}}) H\n{: .i}\n\n[[j k]] :tada: 1:2\n" },
         { ET_DOCUMENT_MD, "a {{ b\r\n \r\nc }} ($d\r\n\r\ne$)\n",
           "A {{ B\r\n \r\nC }} ($d\r\n\r\nE$)\n" },
+        { ET_DOCUMENT_MD, "![a b][c] d\n\n[c]: e.png {width=5%}\n[f]: g {.h}\n[i]: j {k}\n",
+          "![A B][c] D\n\n[c]: e.png {width=5%}\n[f]: g {.h}\n[I]: J {k}\n" },
         { ET_DOCUMENT_MD, "*[AB]: a b\n*[C d]: c d\n\nAB\n~ e\n~ f\n",
           "*[AB]: A B\n*[C d]: C D\n\nAB\n~ E\n~ F\n" },
         { ET_DOCUMENT_MD,

@@ -587,6 +587,16 @@ static bool has_lines(const et_md_mask *m, size_t from, size_t to)
     return (!start || m->text[start - 1] == '\n') && (to == m->length || m->original[to] == '\n');
 }
 
+/* Whether a link definition is before `at` in its line: [a]: b.png {width=50%} of Pandoc. */
+static bool is_in_definition(const et_md_mask *m, size_t at)
+{
+    size_t from = at;
+    while (from && at - from < MARKUP_MAX && m->original[from - 1] != '\n')
+        from--;
+    from += run(m, from, at, " \t>");
+    return begins(m, from, at, "[") && !begins(m, from, at, "[^") && find(m, from, at, "]:") < at;
+}
+
 /* Whether code is in markup that ends at `to`; end: only whether its end is in code. next: the
  * first code after its start. */
 static bool has_code(const et_spans *code, size_t next, size_t to, bool end)
@@ -627,7 +637,7 @@ bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
             i += m->original[i] == '\\';
             continue;
         }
-        if (block && has_lines(m, i, i + count))
+        if (block && (has_lines(m, i, i + count) || is_in_definition(m, i)))
             blank(m, i, i + count);
         else
             good = keep(m, i, i + count);
