@@ -287,6 +287,10 @@ static void test_formats__po(void **state)
           "msgid \"\\033[1ma\\033[0m\\a\"\nmsgstr \"\\033[1mA\\033[0m\\007\"\n" },
         /* Markup, columns and directives. */
         { ET_DOCUMENT_PO,
+          "msgid \"<b>100%</b> a 5%<i>b</i> %-5<c>s %<d>s %1<i>e</i>\"\nmsgstr \"\"\n",
+          "msgid \"<b>100%</b> a 5%<i>b</i> %-5<c>s %<d>s %1<i>e</i>\"\n"
+          "msgstr \"<b>100%</b> A 5%<i>B</i> %-5<c>s %<d>s %1<i>E</i>\"\n" },
+        { ET_DOCUMENT_PO,
           "msgid \"see <a href=\\\"%1$s\\\" class=\\\"b\\\">here</a> &raquo; now\"\nmsgstr \"\"\n",
           "msgid \"see <a href=\\\"%1$s\\\" class=\\\"b\\\">here</a> &raquo; now\"\n"
           "msgstr \"SEE <a href=\\\"%1$s\\\" class=\\\"b\\\">HERE</a> &raquo; NOW\"\n" },

@@ -108,6 +108,8 @@ static void test_documents__spans(void **state)
         "%%",
         "%{name}",
         "%<name>s",
+        "%-5<name>s",
+        "%0:s",
         "%<PRIu64>",
         "%dx%d",
         "%Y-%m-%d",

@@ -263,6 +263,23 @@ static const char *end_of_spaces(const reader *r)
     return at - r->at == 1 && *r->at == ' ' ? r->at : at;
 }
 
+/* Bytes after % that may be part of its directive. */
+#define DIRECTIVE_MAX 100
+
+/* Whether < or & is part of %<name>s or %-5<name>s. */
+static bool is_in_directive(const char *text, const char *at, const char *end)
+{
+    const char *percent = at;
+    et_span span;
+    while (percent > text && at - percent < 8 && is_among(percent[-1], DIGITS "-+#."))
+        percent--;
+    if (percent == text || *--percent != '%')
+        return false;
+    end = end - percent > DIRECTIVE_MAX ? percent + DIRECTIVE_MAX : end;
+    return et_span_find(text, (size_t)(end - text), (size_t)(percent - text), &span) &&
+           text + span.start == percent && at < percent + span.length;
+}
+
 void et_document_add_marked(et_document *d, const char *text, size_t length,
                             const et_marking *marking)
 {
@@ -272,7 +289,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
         size_t bytes;
-        if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */
+        if (is_among(c, "<&") && !is_in_directive(text, at, r.end)) {
             bool block;
             const char *after = end_of_markup(&r, at, &block);
             if (after) {

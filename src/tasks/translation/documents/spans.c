@@ -111,7 +111,7 @@ static size_t width_of_printf(rest r, size_t at)
 static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
 {
     size_t at = 1, count = run(r, 1, DIGITS, 4);
-    const bool round = has(r, 1, "("), angle = has(r, 1, "<");
+    const bool round = has(r, 1, "("), angle = has(r, 1, "<") && !after_digit;
     *ordered = false;
     if (round || angle) {
         count = run(r, 2, NAMES ".-", PLACEHOLDER_MAX);
@@ -130,6 +130,12 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
     at += width_of_printf(r, at);
     if (has(r, at, "."))
         at += 1 + width_of_printf(r, at + 1);
+    const bool flags = run(r, 1, "-+0", 1);
+    const size_t named = flags && has(r, at, "<") ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
+    if (named && has(r, at + 1 + named, ">")) { /* %-10<name>s of Ruby */
+        at += named + 2;
+        *ordered = false;
+    }
     const size_t argument = has(r, at, "[") ? run(r, at + 1, DIGITS, 2) : 0; /* %[1]d of Go */
     at += argument && has(r, at + 1 + argument, "]") ? argument + 2 : 0;
     const size_t sizes = run(r, at, "hlLqjzt", 2);
@@ -156,6 +162,9 @@ static size_t percent(rest r, bool after_digit, bool *ordered)
         return has(r, 3 + run(r, 3, NAMES, 64), "@") ? 4 + run(r, 3, NAMES, 64) : 0;
     if (number && qt == 1 && !after_digit && has(r, 1 + number, "%")) /* %1% of Boost */
         return number + 2;
+    if (number && qt == 1 && !after_digit && has(r, 1 + number, ":") &&
+        run(r, 2 + number, "duefgnmsx", 1) && !run(r, 3 + number, NAMES, 1)) /* %0:s of Pascal */
+        return number + 3;
     const size_t bars = has(r, 1, "|") ? run(r, 2, DIGITS "diouxXeEfgGaAcsSpnt$-+#.* ", 20) : 0;
     if (bars && !after_digit && has(r, 2 + bars, "|")) /* %|3$+d| of Boost */
         return bars + 3;
