@@ -201,9 +201,10 @@ static void test_formats__resources(void **state)
         { ET_DOCUMENT_XML, before, after },
         /* The escape stays an escape in a file that has references, too. */
         { ET_DOCUMENT_XML,
-          "<resources><string>&quot;a  b&quot; it&apos;s \\&quot;e\\&apos;</string><string>it\\'s "
+          "<resources><string>&quot;a  b&quot; it&apos;s \\u0041b "
+          "\\&quot;e\\&apos;</string><string>it\\'s "
           "\\\"c\\\" \\\\ \\\u00e9 d</string></resources>",
-          "<resources><string>&quot;A  B&quot; IT\\'S \\\"E\\'</string><string>IT\\'S "
+          "<resources><string>&quot;A  B&quot; IT\\'S AB \\\"E\\'</string><string>IT\\'S "
           "\\\"C\\\" \\\\ \\\u00e9 D</string></resources>" },
     };
     (void)state;
@@ -499,8 +500,8 @@ static void test_formats__srt(void **state)
           "00:00:03,000 --> 00:00:04,000\r\n- YES.\r\n- NO.\r\n" },
         { ET_DOCUMENT_SRT, "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}a <c>b\nb",
           "WEBVTT - a title\n\n00:01.000 --> 00:02.000\n{\\an8}A <c>B\nB" },
-        { ET_DOCUMENT_SRT, "1\n00:00:01,000 --> 00:00:02,000\n{b}a{/b} b\n",
-          "1\n00:00:01,000 --> 00:00:02,000\n{b}A{/b} B\n" },
+        { ET_DOCUMENT_SRT, "1\n00:00:01,000 --> 00:00:02,000\n{b}a{/b} b\\Nc\n",
+          "1\n00:00:01,000 --> 00:00:02,000\n{b}A{/b} B\\NC\n" },
         { ET_DOCUMENT_SRT, "", "" },
         /* Without empty lines. */
         { ET_DOCUMENT_SRT,

@@ -189,7 +189,7 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
 /* Whether this text alone would be translated. Adds nothing. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Adds a character that the document writes as `written`, [length]. The translation writes it so,
- * too. */
+ * too, except letters and digits of ASCII. */
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line);
 /* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages

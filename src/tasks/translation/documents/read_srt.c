@@ -53,11 +53,13 @@ static bool is_blank(const line *l)
     return skip(l, 0, " \t") == l->length;
 }
 
-/* The end of <i>, <v Bob>, <00:01.000>, {\an8} or {/b} at `at`; NULL: it is text. {b} is a
- * placeholder. */
+/* The end of <i>, <v Bob>, <00:01.000>, {\an8}, {/b}, or of \N or \h of Aegisub, at `at`; NULL:
+ * it is text. {b} is a placeholder. */
 static const char *end_of_tag(const char *at, const char *end)
 {
     const char next = at + 1 < end ? at[1] : 0;
+    if (*at == '\\')
+        return next == 'N' || next == 'h' ? at + 2 : NULL;
     if (!next || !strchr(*at == '<' ? LETTERS "/" DIGITS : "\\/", next))
         return NULL;
     const char *stop = memchr(at, *at == '<' ? '>' : '}', (size_t)(end - at));
@@ -72,7 +74,7 @@ static void add_line(et_document *d, const line *l, size_t number, bool referenc
     const char *text = l->text, *end = text + l->length;
     while (text < end) {
         const char *next = text, *after = NULL;
-        while (next < end && !(strchr("<{", *next) && (after = end_of_tag(next, end)) != NULL))
+        while (next < end && !(strchr("<{\\", *next) && (after = end_of_tag(next, end)) != NULL))
             next++;
         if (references)
             et_document_add_decoded(d, text, (size_t)(next - text), number);

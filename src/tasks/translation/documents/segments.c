@@ -313,13 +313,15 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     char bytes[5] = "";
     size_t i = 0;
     const size_t count = et_utf8_encode(bytes, code);
+    const bool plain =
+        code < 0x80 && (et_ascii_is_letter((char)code) || et_ascii_is_digit((char)code));
     while (i < d->entity_count && strcmp(d->entities[i].bytes, bytes) != 0)
         i++;
-    if (i == ET_ENTITIES_MAX) {
+    if (!plain && i == ET_ENTITIES_MAX) {
         et_document_add_tag(d, written, length, line);
         return;
     }
-    if (i == d->entity_count) {
+    if (!plain && i == d->entity_count) {
         if (!d->entities)
             d->entities = et_arena_array(&d->arena, ET_ENTITIES_MAX, sizeof *d->entities);
         char *copy = d->entities ? et_arena_alloc(&d->arena, length + 1) : NULL;
