@@ -228,8 +228,9 @@ int et_document_read_md(et_document *d, et_error *error);
 /* Bytes of the entity at the beginning of text [length]: "&nbsp;", "&#160;", "&#xA0;"; 0: no
  * entity. *code: its character; 0: an unknown name. */
 size_t et_entity_read(const char *text, size_t length, uint32_t *code);
-/* The same of an entity that HTML reads without its semicolon: "&copy 2020". */
-size_t et_entity_read_open(const char *text, size_t length);
+/* The same of an entity that HTML reads without its semicolon: "&copy 2020". Letters may follow,
+ * except in the value of an attribute. */
+size_t et_entity_read_open(const char *text, size_t length, bool value);
 
 /* Whether text, a line, has a mark of a key, at [*at]. The & of "R&D" and the _ of names are not
  * marks. */

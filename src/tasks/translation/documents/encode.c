@@ -187,16 +187,21 @@ size_t et_entity_read(const char *text, size_t length, uint32_t *code)
     return start + count + 1;
 }
 
-size_t et_entity_read_open(const char *text, size_t length)
+size_t et_entity_read_open(const char *text, size_t length, bool value)
 {
     et_assert(text);
     size_t count = 1;
     while (count < length && count <= NAME_MAX_BYTES && text[count] &&
            strchr(LETTERS DIGITS, text[count]))
         count++;
-    const uint32_t code = code_of(text + 1, count - 1);
-    const bool ends = count == length || !text[count] || !strchr(";=", text[count]);
-    return code && code <= 0xFF && code != '\'' && ends ? count : 0;
+    if (value && count < length && text[count] == '=')
+        return 0;
+    for (; count > 1; count = value ? 0 : count - 1) {
+        const uint32_t code = code_of(text + 1, count - 1);
+        if (code && code <= 0xFF && code != '\'')
+            return count;
+    }
+    return 0;
 }
 
 static bool is_word(char c)

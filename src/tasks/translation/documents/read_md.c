@@ -290,6 +290,8 @@ static void add_text(reader *r, size_t from, size_t to, bool entity)
         r->kept++;
     for (size_t i = r->kept; from < to; i++) {
         const et_span *span = i < kept->count && kept->items[i].start < to ? &kept->items[i] : NULL;
+        if (span && span->start + span->length <= from)
+            continue; /* within the last one */
         const size_t end = !span ? to : span->start > from ? span->start : from;
         if (end > from)
             et_document_add(d, d->text + from, end - from, line_of(r, from));

@@ -355,7 +355,7 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         size_t bytes = et_entity_read(mark, length, &code);
         const bool plain_text = d->escape >= ET_ESCAPE_MD; /* which does not write entities */
         if (!bytes && (value || d->escape == ET_ESCAPE_MARKUP))
-            bytes = et_entity_read_open(mark, length);
+            bytes = et_entity_read_open(mark, length, value);
         if (plain_text && bytes && code < 0x80)
             et_document_add_tag(d, mark, bytes, line);
         else if (!bytes || code == '&' || code == '<')
