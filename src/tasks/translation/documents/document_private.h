@@ -169,7 +169,7 @@ struct et_document {
 void et_document_keep(et_document *d, const char *bytes, size_t length);
 /* The same of text that the format does not read. If it has letters, it is counted as kept. */
 void et_document_keep_words(et_document *d, const char *text, size_t length, size_t line);
-/* The line of a position in the document. Fast if positions grow. */
+/* The line of a position in the document. Fast if the last position was near. */
 size_t et_document_line(et_document *d, size_t position);
 /* Text of the segment, decoded; white space becomes one space. line: of the document. */
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);

@@ -212,8 +212,8 @@ void et_document_keep(et_document *d, const char *bytes, size_t length)
 
 size_t et_document_line(et_document *d, size_t position)
 {
-    if (position < d->line_known)
-        d->line_known = d->line_at = 0;
+    for (; d->line_known > position; d->line_known--)
+        d->line_at -= d->text[d->line_known - 1] == '\n';
     for (; d->line_known < position; d->line_known++)
         d->line_at += d->text[d->line_known] == '\n';
     return d->line_at + d->first_line;
