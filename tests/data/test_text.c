@@ -190,7 +190,12 @@ static const struct {
     { "x\xe2\x82\ny\n", 6, ":1: byte 2 of the line (0xE2)" }, /* and of the line */
     { "\x80\n", 2, ":1: byte 1 of the line (0x80)" },
     { "a\nb\0c\n", 6, ":2: byte 2 of the line is NUL" },
-    { "\xff\xfeo\0n\0", 6, ":1: byte 4 of the line is NUL" }, /* UTF-16 */
+    { "o\0n\0", 4, ":1: byte 2 of the line is NUL" }, /* UTF-16 without a mark */
+    { "\xff\xfeo\0n\0", 6, " is UTF-16 text: save it as UTF-8" },
+    { "a\n\xff\xfeo\0", 6, ":2: byte 4 of the line is NUL" },
+    { "\xfd\x37zXZ\0\n", 7, " is xz data: unpack it first (xzcat)" },
+    { "\x28\xb5\x2f\xfd\x04\n", 6, " is zstd data: unpack it first (zstdcat)" },
+    { "PK\3\4\x14\0", 6, " is a zip archive: unpack it first (unzip)" },
 };
 
 static void test_text__bad_bytes(void **state)

@@ -44,24 +44,6 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
     return ET_OK;
 }
 
-/* The words of data/text/text.c, so that the same fault reads the same wherever the text came from.
- */
-static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
-{
-    /* NUL is valid UTF-8, but a line that ends there for C would lose its rest. */
-    const char *nul = memchr(text, 0, length);
-    size_t bad;
-    if (nul)
-        return et_fail(error, ET_EDATA,
-                       "%s:%zu: byte %zu of the line is NUL: save the text as UTF-8", name, number,
-                       (size_t)(nul - text) + 1);
-    if (!et_utf8_valid(text, length, &bad))
-        return et_fail(error, ET_EDATA,
-                       "%s:%zu: byte %zu of the line (0x%02X) is not UTF-8: save the text as UTF-8",
-                       name, number, bad + 1, (unsigned)(unsigned char)text[bad]);
-    return ET_OK;
-}
-
 /* The line with U+FFFD for each byte that is wrong. */
 static int add_replaced(et_lines *lines, const char *text, size_t length, et_error *error)
 {
@@ -167,7 +149,7 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
     if (size && text[size - 1] == '\r' && !reader->keeps_ends)
         size--;
     size += ended && reader->keeps_ends;
-    status = check(text, size, reader->name, number, error);
+    status = et_text_check_line(text, size, reader->name, (int64_t)number, error);
     if (!status || !reader->replace)
         return status ? status : add(lines, text, size, error);
     if (!reader->replaced++)

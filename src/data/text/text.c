@@ -240,6 +240,37 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
     }
 }
 
+const et_text_mark et_text_marks[ET_TEXT_MARKS] = {
+    { "\xff\xfe", 2, "is UTF-16 text: save it as UTF-8" },
+    { "\xfe\xff", 2, "is UTF-16 text: save it as UTF-8" },
+    { "\x1f\x8b", 2, "is gzip data: unpack it first (zcat)" },
+    { "\xfd\x37zX", 4, "is xz data: unpack it first (xzcat)" },
+    { "\x28\xb5\x2f\xfd", 4, "is zstd data: unpack it first (zstdcat)" },
+    { "BZh9", 4, "is bzip2 data: unpack it first (bzcat)" },
+    { "PK\3\4", 4, "is a zip archive: unpack it first (unzip)" },
+};
+
+/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but would end the line in C code. */
+int et_text_check_line(const char *line, size_t length, const char *name, int64_t number,
+                       et_error *error)
+{
+    const char *nul = memchr(line, 0, length);
+    size_t bad;
+    if (!nul && et_utf8_valid(line, length, &bad))
+        return ET_OK;
+    for (const et_text_mark *m = et_text_marks; number == 1 && m < et_text_marks + ET_TEXT_MARKS;
+         m++)
+        if (length >= m->length && !memcmp(line, m->bytes, m->length))
+            return et_fail(error, ET_EDATA, "%s %s", name, m->fault);
+    if (nul)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line is NUL: save the text as UTF-8", name,
+                       (long long)number, (size_t)(nul - line) + 1);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the text as UTF-8",
+                   name, (long long)number, bad + 1, (unsigned)(unsigned char)line[bad]);
+}
+
 /* The loop continues with the next file until a line is found or all files are read. */
 int et_text_next(et_text *text, et_text_line *line, et_error *error)
 {
@@ -266,21 +297,7 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error)
     text->begin = next;
     text->count++;
     *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
-    /* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but would end the line in C
-     * code. */
-    const char *nul = memchr(line->text, 0, line->length);
-    size_t at;
-    if (nul)
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
-                       line->path, (long long)line->number, (size_t)(nul - line->text) + 1);
-    if (!et_utf8_valid(line->text, line->length, &at))
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as "
-                       "UTF-8",
-                       line->path, (long long)line->number, at + 1,
-                       (unsigned)(unsigned char)line->text[at]);
-    return ET_OK;
+    return et_text_check_line(line->text, line->length, line->path, line->number, error);
 }
 
 int64_t et_text_count(const et_text *text)

@@ -52,6 +52,21 @@ int64_t et_text_count(const et_text *text);
  * ET_EDATA: it has CRs, with which old Macs and some exports end lines. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error);
 
+/* Checks that a line, number of its file, from 1, is UTF-8 without NUL. ET_EDATA names the bad
+ * byte, or what a file with such first bytes is. */
+int et_text_check_line(const char *line, size_t length, const char *name, int64_t number,
+                       et_error *error);
+
+/* The first bytes of files that are not UTF-8 text: UTF-16 and packed files. */
+typedef struct et_text_mark {
+    char bytes[4];
+    size_t length;
+    const char *fault; /* what the file is, and the cure; NULL: the bytes are skipped */
+} et_text_mark;
+
+#define ET_TEXT_MARKS 7
+extern const et_text_mark et_text_marks[ET_TEXT_MARKS];
+
 /* Checksum of a file's bytes on disk; *length is their number. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error);
 /* Adds the checksums and lengths of files, and their number: one file "ab" and two files "a", "b"

@@ -174,19 +174,9 @@ static int refill(et_csv *csv, et_error *error)
     "is JSON: save the table as CSV, or as JSON lines, an object a line, in a file called "        \
     ".jsonl; `predict` reads JSON lines from anywhere with --input-format jsonl"
 
-/* Byte order marks, and their meaning. */
-static const struct {
-    char bytes[4];
-    size_t length;
-    const char *fault; /* NULL: it is skipped */
-} marks[] = {
+/* Further first bytes, and their meaning; those of text follow. */
+static const et_text_mark own_marks[] = {
     { "\xef\xbb\xbf", 3, NULL }, /* byte order mark of UTF-8 */
-    { "\xff\xfe", 2, "is UTF-16 text: save it as UTF-8" },
-    { "\xfe\xff", 2, "is UTF-16 text: save it as UTF-8" },
-    { "\x1f\x8b", 2, "is gzip data: unpack it first (zcat)" }, /* of a stream: files are unpacked */
-    { "\xfd\x37zX", 4, "is xz data: unpack it first (xzcat)" },
-    { "\x28\xb5\x2f\xfd", 4, "is zstd data: unpack it first (zstdcat)" },
-    { "BZh9", 4, "is bzip2 data: unpack it first (bzcat)" },
     { "PK\3\4", 4, "is a zip archive, as spreadsheets are (.xlsx): save the table as CSV" },
     { "\xd0\xcf\x11\xe0", 4, "is a spreadsheet (.xls): save the table as CSV" },
     { "PAR1", 4, "is a Parquet file: save the table as CSV" },
@@ -203,12 +193,20 @@ static const struct {
     { "[\r", 2, IS_JSON },
 };
 
+#define OWN_MARKS (sizeof own_marks / sizeof *own_marks)
+#define MARKS     (OWN_MARKS + ET_TEXT_MARKS)
+
+static const et_text_mark *mark_at(size_t i)
+{
+    return i < OWN_MARKS ? &own_marks[i] : &et_text_marks[i - OWN_MARKS];
+}
+
 /* Whether one more byte could complete a byte order mark. */
 static bool may_be_marked(const et_csv *csv)
 {
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (csv->end < marks[i].length &&
-            (!csv->end || !memcmp(csv->buffer, marks[i].bytes, csv->end)))
+    for (size_t i = 0; i < MARKS; i++)
+        if (csv->end < mark_at(i)->length &&
+            (!csv->end || !memcmp(csv->buffer, mark_at(i)->bytes, csv->end)))
             return true;
     return false;
 }
@@ -245,13 +243,14 @@ static int start(et_csv *csv, et_error *error)
     csv->started = true;
     while (!status && !csv->drained && (csv->bytes ? csv->end < GUESS_BYTES : may_be_marked(csv)))
         status = refill(csv, error);
-    for (size_t i = 0; !status && i < sizeof marks / sizeof *marks; i++) {
-        if (csv->end < marks[i].length || memcmp(csv->buffer, marks[i].bytes, marks[i].length) != 0)
+    for (size_t i = 0; !status && i < MARKS; i++) {
+        const et_text_mark *mark = mark_at(i);
+        if (csv->end < mark->length || memcmp(csv->buffer, mark->bytes, mark->length) != 0)
             continue;
-        if (marks[i].fault)
-            status = et_fail(error, ET_EFORMAT, "%s %s", csv->name, marks[i].fault);
+        if (mark->fault)
+            status = et_fail(error, ET_EFORMAT, "%s %s", csv->name, mark->fault);
         else
-            csv->begin = marks[i].length;
+            csv->begin = mark->length;
     }
     if (!status)
         read_separator(csv);
