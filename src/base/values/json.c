@@ -289,6 +289,8 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
         return et_alloc_failed(error, length, name);
     /* jansson's own message, with line and column; its column counts characters of that line. */
     if (!json) {
+        if (json_error_code(&reason) == json_error_null_character)
+            snprintf(reason.text, sizeof reason.text, "\\u0000 is not allowed in a text");
         et_fail(error, ET_EFORMAT, "not JSON: %s%s", reason.text,
                 strstr(reason.text, "'NaN'") || strstr(reason.text, "'Infinity'")
                     ? "; JSON has no such number: write null"
