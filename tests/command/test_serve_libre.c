@@ -182,6 +182,7 @@ static void test_serve_libre__refused(void **state)
         const char *type, *body, *words;
     } bad[] = {
         { FORM, "source=en&target=de", "Invalid request: missing q parameter" },
+        { FORM, "{\"lines\": [\"a\"]}", "JSON needs the header Content-Type: application/json" },
         { FORM, "q=&source=en&target=de", "Invalid request: missing q parameter" },
         { FORM, "q=a&target=de", "Invalid request: missing source parameter" },
         { FORM, "q=a&source=en", "Invalid request: missing target parameter" },

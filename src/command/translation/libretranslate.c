@@ -639,13 +639,22 @@ bool et_libre_is(const et_service_request *request)
     return strcmp(request->type, "application/json") != 0;
 }
 
+/* LibreTranslate's words. curl sends JSON as a form, without a header that says otherwise. */
+static int missing_q(const et_service_request *request, et_error *error)
+{
+    return et_fail(error, ET_EDATA, "Invalid request: missing q parameter%s",
+                   strcmp(request->type, "application/json") != 0
+                       ? "; JSON needs the header Content-Type: application/json"
+                       : "");
+}
+
 int et_libre_open(et_libre **out, const et_libre_models *models, const et_service_request *request,
                   et_error *error)
 {
     et_assert(out && models && request);
     const et_value *q = member(request->json, "q");
     *out = NULL;
-    int status = q ? ET_OK : et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
+    int status = q ? ET_OK : missing_q(request, error);
     et_libre *r = status ? NULL : et_alloc_zero(1, sizeof *r);
     if (status || !r)
         return status ? status : et_alloc_failed(error, sizeof *r, "a request");
@@ -685,7 +694,7 @@ int et_libre_detect(const et_libre_models *models, et_service_request *request, 
     et_strbuf out = ET_STRBUF_INIT;
     const char *source;
     if (!member(request->json, "q"))
-        return et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
+        return missing_q(request, error);
     int status = source_of(models, &source, error);
     if (status)
         return status;
