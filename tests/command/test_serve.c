@@ -163,6 +163,8 @@ static void test_serve__bad_usage(void **state)
         { "serve m --port 65536", .code = 2,
           .words = { "--port: 65536 is out of range; allowed: 0 to 65,535" } },
         { "serve m --listen example.org", .code = 2, .words = { "--listen", "not a numeric" } },
+        { "serve m --host https://example.org", .code = 2,
+          .words = { "--host https://example.org", "such as example.org" } },
         { "serve m --batch 0", .code = 2, .words = { "--batch" } },
         { "serve m --batch 10 --queue 9", .code = 2, .words = { "--queue 9", "--batch 10" } },
         { "serve m --deadline soon", .code = 2, .words = { "deadline" } },

@@ -26,6 +26,12 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error)
     et_assert(args->port >= 0 && args->port <= 65535);
     const char *address = args->listen ? args->listen : LOOPBACK;
     *web = (et_web){ .listener = { .fd = -1 } };
+    for (size_t i = 0; i < args->hosts.count; i++)
+        if (strpbrk(args->hosts.items[i], ":/"))
+            return et_fail(error, ET_EUSAGE,
+                           "--host %s: expected a name alone, such as example.org, without scheme, "
+                           "port and path",
+                           args->hosts.items[i]);
     int status = et_listener_open(&web->listener, address, (int)args->port, error);
     if (!status && args->token_file)
         status = et_http_token_read(web->token, args->token_file, error);
