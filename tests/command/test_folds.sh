@@ -84,6 +84,10 @@ grep -q '3 folds: each row by the models that did not learn it (out_of_fold.json
 sed -n 's/.*<td>log_loss<.td><td class="number">\([0-9.]*\).*/\1/p' whole.html >shown
 awk 'NR == FNR { wanted = $1; next } { exit !(NF == 1 && $1 - wanted < 2e-5 && wanted - $1 < 2e-5) }' wanted shown ||
     fail 'other scores in the page'
+# Its steps are those of each model.
+grep -q '>steps<' whole.html && fail 'the page has steps of a run of folds'
+tells 0 '^whole  *done  *-  ' runs whole
+tells 0 '^step  *-  *-$' compare whole packs
 # An export has no such file, and a damaged file is no reason to guess.
 says 3 'was trained on folds.*name a file' evaluate whole.safetensors
 cp -r whole torn

@@ -125,7 +125,7 @@ const et_history_series *et_history_loss(const et_history *history);
 const et_value *et_history_sessions(const et_history *history);
 
 /* Steps done: the largest step of a log, of the last session's begin or end, or of a checkpoint;
- * -1: none is known. */
+ * -1: none is known, as of a run that trains several models. */
 int64_t et_history_steps_done(const et_history *history);
 
 /* Steps in all: as the run has counted them, or its settings; 0: not known. */

@@ -253,6 +253,12 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* A series of models has no sessions: its settings have the steps of one model. */
+static bool is_series(const et_history *h)
+{
+    return !et_history_sessions(h) && et_series_reason(h->model_dir);
+}
+
 /* Only the last session counts: an earlier one may have come further, before the run returned to a
  * checkpoint. A session that began at step 0 and recorded nothing more adds no steps. */
 int64_t et_history_steps_done(const et_history *h)
@@ -263,6 +269,8 @@ int64_t et_history_steps_done(const et_history *h)
     /* By the names of files, without a look into them. */
     et_manifest files = { 0 };
     const et_path directory = et_path_of(h->model_dir, ET_CHECKPOINT_FOLDER);
+    if (is_series(h))
+        return -1;
     if (et_file_exists(directory.text) &&
         !et_manifest_rebuild(&files, directory.text, ET_CHECKPOINT_PREFIX, NULL)) {
         done = larger(done, files.count ? files.entries[files.count - 1].step : -1);
@@ -277,7 +285,7 @@ int64_t et_history_steps(const et_history *h)
     int64_t steps = 0;
     if (list && list->last)
         et_value_read_int(list->last, ET_SESSION_STEPS, &steps, NULL);
-    if (steps > 0)
+    if (steps > 0 || is_series(h))
         return steps;
     /* A number, or 0. */
     const et_value *value = et_history_setting(h, "trainer.train_steps");

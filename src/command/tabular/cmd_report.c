@@ -267,16 +267,15 @@ static void add_run(reporting *r, const et_evaluation *evaluation)
     const et_history_best best = et_history_best_of(h);
     const double seconds = et_history_seconds_in_all(h);
     const int64_t steps = et_history_steps(h);
-    const et_format done = et_format_count(et_history_steps_done(h));
+    const int64_t done = et_history_steps_done(h);
     report_page *page = &r->page;
     page_section(page, "Run");
     page_fact(page, "experiment", "%s", evaluation->experiment->name);
     if (*et_history_state_name(et_history_state_of(h)))
         page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
-    if (steps > 0)
-        page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
-    else
-        page_fact(page, "steps", "%s", done.text);
+    if (done >= 0)
+        page_fact(page, "steps", "%s%s%s", et_format_count(done).text, steps > 0 ? " of " : "",
+                  steps > 0 ? et_format_count(steps).text : "");
     if (!isnan(seconds))
         page_fact(page, "training time", "%s", et_format_duration(seconds).text);
     page_fact(page, "parameters", "%s",

@@ -220,7 +220,7 @@ function progressOf(info) {
     if (isWaiting({ info }))
         return "first values at step " + info.first.toLocaleString("en");
     if (info.step < 0 || info.step === undefined)
-        return "no step yet";
+        return info.state === "done" ? "" : "no step yet";
     const seconds = formatTime(info.seconds);
     return (isEarly(info) ? "stopped early at " + format(info.step)
             : format(info.step) + (info.steps > 0 ? " / " + format(info.steps) : "")) +
