@@ -53,6 +53,9 @@ head -c 9000 bergamot/model* >less/model.xxyy.intgemm.alphas.bin
 "$etude" import less --output x.safetensors 2>expected && fail "a model that is cut"
 "$etude" translate less in.txt 2>got && fail "a model that is cut"
 cmp -s got expected || fail "two messages: $(cat got expected)"
+says 3 'in.txt is a file; name the folder of a published model, or NAME.zip' import in.txt --output x
+says 0 imported import hf --output made
+says 3 'made is a run; use it without `etude import`' import made --output x
 
 # The lexicon goes from the folder to the run, to its export, to the next run, and into a folder.
 data='--data in.txt out.txt --steps 2'

@@ -151,8 +151,12 @@ int et_import_check_folder(const char *folder, et_error *error)
     const char *slash = strchr(folder, '/');
     const bool hub = slash && slash > folder && slash[1] && !strchr(slash + 1, '/') &&
                      !strchr("./~", *folder) && !et_path_ends(folder, ".zip");
+    const bool file = !et_directory_exists(folder) && !et_path_ends(folder, ".zip");
     if (et_file_exists(folder))
-        return ET_OK;
+        return file ? et_fail(error, ET_EDATA,
+                              "%s is a file; name the folder of a published model, or NAME.zip",
+                              folder)
+                    : ET_OK;
     if (!hub)
         return et_fail(error, ET_ENOTFOUND,
                        "there is no folder %s; name the folder of a published model", folder);
@@ -180,7 +184,11 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     const char *binary = NULL;
     if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_import_find_file(from, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY, &binary, error);
-    if (!status && !config && !binary && !et_import_has(from, ET_MARIAN_DECODER))
+    const bool nothing = !config && !binary && !et_import_has(from, ET_MARIAN_DECODER);
+    if (!status && nothing && et_file_exists_in(from->folder, ET_RUN_SETTINGS))
+        status =
+            et_fail(error, ET_EDATA, "%s is a run; use it without `etude import`", from->folder);
+    else if (!status && nothing)
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has no " ET_TRANSFORMERS_CONFIG
                          " (models of transformers), no " ET_MARIAN_DECODER
