@@ -44,6 +44,9 @@ train 2 'takes one run' run other
 train 3 'early_stopping.patience: needs validations' run \
     --set trainer.early_stopping.patience=1,trainer.validation_interval=0
 
+train 0 'warning: trainer.early_stopping: this run does not validate' --experiment translation/tiny blind \
+    --data 'a: text' 'a: text' --steps 2 --vocab-size 60 --set "$small" --patience 3
+
 # A header by either word.
 awk 'BEGIN { for (i = 0; i < 100; i++) print i % 17 "," (i % 3 ? "x" : "y") }' >bare.csv
 train 0 '^data  *100 rows' --experiment tabular/linear bare --data bare.csv --header no --target column_2 --steps 1

@@ -296,10 +296,10 @@ static void warn_of_time(et_training *t, const et_showing *showing)
     const double end = (double)showing->step + fmax(t->options->ends - now, 0) * steps / seconds;
     if (showing->step < t->warmup && end < (double)t->warmup)
         et_log(ET_LOG_WARNING,
-               "training will reach the time limit at about step %s, within the warm-up of %s "
-               "steps, so the learning rate will not reach its peak; allow more time or lower "
+               "training will reach the time limit at about step %s, within the warm-up of %s, "
+               "so the learning rate will not reach its peak; allow more time or lower "
                "trainer.optimizer_config.%s.warmup_steps",
-               et_format_count((int64_t)end).text, et_format_count(t->warmup).text,
+               et_format_count((int64_t)end).text, et_format_many(t->warmup, "step").text,
                warmup_setting(&t->plan.optimizer_config));
     t->warmup = 0;
 }
@@ -393,6 +393,10 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
     const int64_t interval = at_end ? NEVER : t->plan.validation_interval;
     et_evaluator *evaluator = evaluator_of(t);
     const bool stops_early = t->best_metric && evaluator && !at_end;
+    if (!evaluator && t->plan.early_stopping.patience &&
+        et_fields_was_given(&t->experiment->given, "trainer.early_stopping.patience"))
+        et_log(ET_LOG_WARNING, "trainer.early_stopping: this run does not validate, so it does not "
+                               "stop early; name validation data, such as --valid");
     init_pacing(t);
     t->internals = (et_internals){ .lock = &t->directory.lock,
                                    .track = et_device_track(t->device),
@@ -521,10 +525,10 @@ static void warn_of_rates(et_training *t)
     const int64_t warmup = et_schedule_warmup(&schedule), steps = t->plan.train_steps;
     if (steps > 0 && warmup >= steps)
         et_log(ET_LOG_WARNING,
-               "the run ends at step %s, within the warm-up of %s steps, so the learning rate "
+               "the run ends at step %s, within the warm-up of %s, so the learning rate "
                "never reaches its peak; train longer or lower "
                "trainer.optimizer_config.%s.warmup_steps",
-               et_format_count(steps).text, et_format_count(warmup).text, warmup_setting(o));
+               et_format_count(steps).text, et_format_many(warmup, "step").text, warmup_setting(o));
     else if (steps > 0 && t->options->ends > 0)
         t->warmup = warmup;
 }
