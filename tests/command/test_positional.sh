@@ -43,6 +43,13 @@ tells 0 '^chrF2' evaluate --data a.en a.de p -q
 cmp out by-word
 says 2 'or both in one file of pairs' evaluate p a.en
 says 2 'name the files twice; use one of them' evaluate p a.en a.de --data pairs.tsv
+for words in 'pairs.tsv a.de' 'pairs.tsv pairs.tsv'; do
+    # shellcheck disable=SC2086
+    says 2 'pairs.tsv has both languages by its name; give one file of pairs alone' evaluate p $words
+    # shellcheck disable=SC2086
+    says 2 'pairs.tsv has both languages by its name; give --data once for each file of pairs' \
+        train none --data $words
+done
 echo 'no tab' >bad.tsv
 says 3 'bad.tsv:1: not a pair: write source, one TAB, target' evaluate p bad.tsv
 says 0 'chrF2.* = 100' score a.de a.de

@@ -225,6 +225,17 @@ static const char *name_part(const et_value *parts, const char *path, et_arena *
     }
 }
 
+/* "--data a.tsv b.tsv" would be one text per language. */
+static int check_pairs(const applying *a, int time)
+{
+    const char *first = a->row->sets->pairs ? word_at(a->words, time, 0) : "";
+    if (!is_of_pairs(first) || a->words->given[time].count == 1)
+        return ET_OK;
+    return et_fail(a->error, ET_EUSAGE,
+                   "--%s: %s has both languages by its name; give --%s once for each file of pairs",
+                   a->row->field.name, first, a->row->field.name);
+}
+
 /* The files of one use of the option: a word for each setting, or a file of pairs. */
 static int add_part(applying *a, et_value *parts, int time)
 {
@@ -233,6 +244,9 @@ static int add_part(applying *a, et_value *parts, int time)
     const char *first = word_at(a->words, time, 0);
     const bool alone = row->sets->pairs && found == 1 && is_of_pairs(first);
     et_value *part = et_value_dict(a->arena);
+    int status = check_pairs(a, time);
+    if (status)
+        return status;
     if (!alone && found != wanted)
         return et_fail(a->error, ET_EUSAGE, "--%s: takes %s each time, but found %s",
                        row->field.name, row->value, et_format_many(found, "word").text);
@@ -367,7 +381,7 @@ static void apply_words(applying *a)
             sets->pairs
                 ? "; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN"
                 : "");
-    else
+    else if (!(a->status = check_pairs(a, last)))
         a->status = check_files(a->row, a->words, a->experiment, a->error);
     if (a->status)
         return;

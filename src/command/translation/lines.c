@@ -407,8 +407,12 @@ int et_parallel_take(et_parallel_args *args, const char *command, et_error *erro
         args->reference = data->given[last].count > 1 ? items[1] : NULL;
     }
     /* "PAIRS.tsv", "PAIRS.tsv.gz" */
-    args->pairs = !args->reference && args->source &&
+    args->pairs = args->source &&
                   (et_path_ends(args->source, ".tsv") || et_path_ends(args->source, ".tsv.gz"));
+    if (args->pairs && args->reference)
+        return et_fail(error, ET_EUSAGE,
+                       "%s: %s has both languages by its name; give one file of pairs alone",
+                       command, args->source);
     return ET_OK;
 }
 
