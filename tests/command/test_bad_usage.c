@@ -31,7 +31,8 @@ static void test_bad_usage__options(void **state)
     (void)state;
     static const bad_case cases[] = {
         { "train", .code = 2, .words = { "--model-dir is missing" } },
-        { "train --model-dir m", .code = 2, .words = { "--experiment is missing", "etude list" } },
+        { "train --model-dir m", .code = 2,
+          .words = { "m has no run to resume", "--data", "--experiment (`etude list`" } },
         { "train --experiment translation/tiny", .code = 2, .words = { "--model-dir is missing" } },
         { "train --experimant translation/tiny", .code = 2,
           .words = { "train: no option --experimant", "Nearest: --experiment;",

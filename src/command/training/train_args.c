@@ -128,8 +128,10 @@ static int begin(et_train_settings *settings, const et_train_args *args, const e
                        "--experiment (`%s list` shows all)",
                        settings->unnamed, program->name);
     return et_fail(error, ET_EUSAGE,
-                   "train: --experiment is missing; `%s list` shows all experiments",
-                   program->name);
+                   "train: %s%sa new run needs its data (--data) or --experiment (`%s list` shows "
+                   "all)",
+                   args->model_dir ? args->model_dir : "",
+                   args->model_dir ? " has no run to resume, and " : "", program->name);
 }
 
 int et_train_fail_unnamed(const et_train_settings *settings, int status, et_error *error)
