@@ -74,8 +74,9 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         return ET_OK;
     if (!et_file_exists(initial->from))
         return et_fail(error, ET_ENOTFOUND,
-                       "%s: %s does not exist; name a run, or a file of weights", initial->option,
-                       initial->from);
+                       "%s: %s does not exist; name a run, a file of weights or the folder of a "
+                       "published model (Etude downloads none)",
+                       initial->option, initial->from);
     const et_task_kind *kind;
     bool whole;
     int status = classify_init(initial->from, &whole, error);
