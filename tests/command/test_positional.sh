@@ -101,6 +101,8 @@ cd elsewhere
 says 3 "cannot open t.csv: .*; ../m was started in $here: run the command in this directory" train ../m --steps 20
 says 3 "../m was started in $here" evaluate ../m
 says 3 "../p was started in $here" train ../p --steps 20
+says 3 "cannot open t.csv: .*; ../m was started in $here: run the command" train more --init ../m
+says 3 "../p was started in $here" train more --init ../p
 says 0 accuracy evaluate ../m ../t.csv
 cd ..
 says 3 'cannot open gone.csv: .* check the path$' train new --data gone.csv --target kind

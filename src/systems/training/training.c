@@ -355,6 +355,14 @@ static int64_t first_step(const et_trainer_options *plan, int64_t after, bool al
     return step;
 }
 
+/* Paths in the settings of a new run may be those of the run that gives its settings. */
+static int tell_directory(const et_training_options *o, int status, et_error *error)
+{
+    const char *from = o->initial->settings ? o->initial->run : NULL;
+    status = et_session_tell_directory(o->model_dir, status, error);
+    return et_session_tell_directory(from, status, error);
+}
+
 static int set_up(void *self, et_error *error)
 {
     et_training *t = self;
@@ -368,7 +376,7 @@ static int set_up(void *self, et_error *error)
     if (!status)
         status = et_together_in_turn(o->comm, claim, t, error);
     if (status)
-        return et_session_tell_directory(directory, status, error);
+        return tell_directory(o, status, error);
     status = et_training_open(t, directory, error);
     /* A run that is at its end is left as it is: settings under which nothing is done are nobody's.
      */
@@ -393,7 +401,7 @@ static int set_up(void *self, et_error *error)
     }
     if (o->opened)
         o->opened(o->self);
-    return et_session_tell_directory(directory, status, error);
+    return tell_directory(o, status, error);
 }
 
 /* Prints a line for each open part. */
