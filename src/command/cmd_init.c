@@ -91,7 +91,7 @@ static void print_setting(et_strbuf *out, const et_field *field, const et_value 
     et_strbuf_append_char(out, '\n');
     for (size_t length; block && *text; text += length + (text[length] == '\n')) {
         length = strcspn(text, "\n");
-        et_strbuf_printf(out, "%*s%.*s\n", 2 * depth + 2, "", (int)length, text);
+        et_strbuf_printf(out, "%*s%s%.*s\n", 2 * depth + 2, "", off ? "# " : "", (int)length, text);
     }
     out->failed |= is.failed || was.failed || line.failed;
     et_strbuf_release(&is);
@@ -121,12 +121,13 @@ static void print_group(et_strbuf *out, const et_experiment *experiment, et_strb
         et_assert(!strcmp(value->key, field->name) && !strcmp(was->key, field->name));
         if (!et_fields_counts(table, field, values))
             continue;
+        const bool off = is_chosen(experiment, path, field->name);
         if (field->kind != ET_FIELD_KIND_STRUCT) {
-            print_setting(out, field, value, was, depth, is_chosen(experiment, path, field->name));
+            print_setting(out, field, value, was, depth, off);
             continue;
         }
         et_strbuf name = ET_STRBUF_INIT;
-        et_strbuf_printf(&name, "%*s%s:", 2 * depth, "", field->name);
+        et_strbuf_printf(&name, "%*s%s%s:", 2 * depth, "", off ? "# " : "", field->name);
         et_strbuf_printf(out, "%s%-*s  # %s\n", depth ? "" : "\n", SETTING_WIDTH,
                          et_strbuf_text(&name), field->help);
         out->failed |= name.failed;

@@ -25,6 +25,14 @@ for name in linear mlp realmlp pack tabm; do
         fail "no row of $name"
     grep -q "\"candidate\":\"$name\",\"seconds\":" whole/members.jsonl || fail "no record of $name"
 done
+# A file of all settings leaves open what candidates have for themselves.
+says 0 written init --experiment tabular/auto init.yaml
+"$etude" list tabular/auto --yaml >list.yaml
+for file in init list; do
+    try 0 '^done ' from-$file --config $file.yaml --time-limit 1s
+    grep -q '^ *type: linear$' from-$file/members/linear_1/params.yaml ||
+        fail "$file: a candidate has the settings of the file"
+done
 # RealMLP reads numbers as in its paper, the others as always.
 grep -q 'ignored_features: \[X\]' whole/members/realmlp_1/params.yaml || fail 'the numbers of realmlp'
 grep -q 'ignored_features: \[X_robust\]' whole/members/tabm_1/params.yaml || fail 'the numbers of tabm'

@@ -41,12 +41,24 @@ int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_er
     return status;
 }
 
+/* Settings that several candidates of a series have for themselves. */
+static const char *const *candidates_own(const et_experiment *experiment)
+{
+    static const char *const none[] = { NULL };
+    const et_series *series = et_series_of(experiment);
+    return series && series->candidate(experiment->name, experiment->task, 1) ? series->own : none;
+}
+
 bool et_recipe_chooses(const et_experiment *experiment, const char *path)
 {
     const et_recipe *recipe = et_recipe_of(experiment);
     bool found = recipe && !strcmp(path, LENGTH);
     for (int i = 0; recipe && !found && i < recipe->count; i++)
         found = !strcmp(path, recipe->rows[i].setting);
+    for (const char *const *own = candidates_own(experiment); !found && *own; own++) {
+        const size_t length = strlen(*own);
+        found = !strncmp(path, *own, length) && (!path[length] || path[length] == '.');
+    }
     return found;
 }
 
@@ -74,6 +86,8 @@ void et_recipe_leave_out(const et_experiment *experiment, et_value *tree)
         leave_out(tree, recipe->rows[i].setting);
     if (recipe)
         leave_out(tree, LENGTH);
+    for (const char *const *own = candidates_own(experiment); *own; own++)
+        leave_out(tree, *own);
 }
 
 int et_recipe_measure(const et_experiment *experiment, et_recipe_amounts *amounts, et_error *error)

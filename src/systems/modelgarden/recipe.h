@@ -76,8 +76,8 @@ const et_recipe *et_recipe_of(const et_experiment *experiment);
  * model. This recipe becomes the experiment's recipe. */
 int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_error *error);
 
-/* Whether the experiment has a recipe and the recipe chooses the setting at path (also the length
- * of the run) if it is not set. */
+/* Whether the experiment's recipe, or each candidate of its series, chooses the setting or group at
+ * path (also the length of the run) if it is not set. */
 bool et_recipe_chooses(const et_experiment *experiment, const char *path);
 
 /* Takes those out of a tree of settings. */

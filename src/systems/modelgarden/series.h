@@ -85,6 +85,9 @@ typedef struct et_series_trained {
 
 typedef struct et_series {
     const char *alone; /* a setting that only the run has: "task.budget"; NULL: none */
+    /* Settings and groups that each of several candidates has for itself, unless they are given;
+     * NULL ends the list. Not NULL. */
+    const char *const *own;
     /* Whether the settings of an experiment of this name ask for several trainings. */
     bool (*wanted)(const char *experiment, const void *options);
     /* The experiment of candidate i, from 0, of a series of this name and settings; NULL: no more.

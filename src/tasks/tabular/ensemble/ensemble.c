@@ -770,7 +770,20 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     return judge(s, error);
 }
 
+/* What candidates, or the experiments that they train, set. */
+static const char *const own[] = { "task.model",
+                                   "task.train_data.batch_size",
+                                   "task.features.numeric",
+                                   "task.features.discrete",
+                                   "task.features.also",
+                                   "task.label_smoothing",
+                                   "trainer",
+                                   "runtime.mixed_precision_dtype",
+                                   "runtime.prefetch",
+                                   NULL };
+
 const et_series et_tabular_series = {
+    .own = own,
     .alone = "task.budget",
     .wanted = wanted,
     .candidate = candidate_at,
