@@ -298,6 +298,20 @@ says 0 'target  *y: 3 classes: .*task.target_type=number' train --experiment tab
 grep -q 'a  *real .*(written like 1.234,50)' out && grep -q 'b  *integer .*(written like 1,234.50 kg)' out || fail "$(cat out)"
 says 0 'target  *y: a number$' train --experiment tabular/linear euros --data euro.csv --target y --steps 2 \
     --set task.target_type=number
+# Asked for, all whole numbers are classes, also 10115 and 80331; more than 1,000 are refused. Texts of digits stay texts.
+{ echo 'a,zip,code,n,when'; for i in $(seq 200); do
+    echo "$i,$((10115 + i % 3 * 35108)),00$((i % 3)),$((i * 7)),$((1800 + i))-05-31"; done; } >zip.csv
+says 0 'target  *zip: 3 classes: 45223, 80331, 10115$' train --experiment tabular/linear zips --data zip.csv --target zip \
+    --steps 2 --set task.target_type=class
+says 0 'target  *zip: a number$' train --experiment tabular/linear amounts --data zip.csv --target zip --steps 2
+says 0 'target  *code: 3 classes: 001, 002, 000$' train --experiment tabular/linear codes --data zip.csv --target code --steps 2
+says 3 'the target n has 200 different values in 200 rows, too many .*, or make it real in the schema' train \
+    --experiment tabular/linear ns --data zip.csv --target n --set task.target_type=class
+{ echo 'a,n'; for i in $(seq 2100); do echo "$i,$((i % 1050))"; done; } >wide.csv
+says 3 'target_type is class, but the target n has whole numbers from 0 to 1049, too many' train \
+    --experiment tabular/linear wides --data wide.csv --target n --set task.target_type=class
+says 3 'the target when has 200 different values .*; name another column, or write its dates as numbers' train \
+    --experiment tabular/linear dates --data zip.csv --target when
 # What is no error has a defined result: no value, a column that says nothing.
 sed '6s/,[0-9.]*,\([a-z]*\)$/,nan,\1/' t.csv >odd.csv
 train 0 '^done' nan --data odd.csv --steps 1

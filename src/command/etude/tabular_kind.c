@@ -102,11 +102,13 @@ static void describe_columns(const et_tabular_task *task)
     et_free(uses);
 }
 
-/* Whether the integers of a target were taken for classes, as they may not be meant. */
+/* Whether the integers of a target were taken for classes, as they may not be meant. Texts of
+ * digits, such as 007, are no integers. */
 static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_field *target)
 {
     for (int i = 0; i < target->classes; i++)
-        if (strspn(target->label[i], "0123456789") != strlen(target->label[i]))
+        if (strspn(target->label[i], "0123456789") != strlen(target->label[i]) ||
+            (*target->label[i] == '0' && target->label[i][1]))
             return false;
     const char *given = task->options.features_path;
     return target->classes > 2 && !(given && *given) && task->file[ET_TABLE_FILE_SCHEMA].made &&

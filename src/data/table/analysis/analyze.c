@@ -324,7 +324,6 @@ static int read_jsonl(et_table_stats *stats, et_error *error)
 /* Fewer bytes are not worth waking threads for. */
 #define THREADS_MIN ((uint64_t)4 * PIECE)
 
-#define CLASSES   20
 #define ENTRIES   100000
 #define QUANTILES 257
 
@@ -643,7 +642,6 @@ static et_analyze_options defaults_of(const et_analyze_options *options)
 {
     static const et_analyze_options none;
     et_analyze_options o = options ? *options : none;
-    o.classes = o.classes ? o.classes : CLASSES;
     o.quantiles = o.quantiles ? o.quantiles : QUANTILES;
     o.threads = o.threads ? et_team_most(o.threads) : et_team_threads();
     return o;

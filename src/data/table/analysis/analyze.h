@@ -43,7 +43,8 @@ typedef struct et_analyze_options {
     et_strings more_targets;  /* in addition to target */
     et_strings dropped, only; /* columns that are not inputs; the only inputs; none: all may be */
     et_analyze_header header;
-    int classes;             /* most values of an integer target of classes; 0: 20, -1: never */
+    int classes; /* an integer target with at most so many values has classes; 0: with two
+                    values, or with at most 20 that count from 0 or 1; -1: never */
     const et_schema *schema; /* types of the columns; NULL: inferred */
     int64_t entries;         /* most entries kept of a column; 0: 100,000 */
     int quantiles;           /* of a numeric column; 0: 257 */

@@ -38,13 +38,15 @@ static double number_at(const et_column_stats *stats, size_t i)
     return number;
 }
 
+#define CLASSES 20
+
 /* Whether values are whole numbers, so few that they may be classes. */
 static bool column_few_whole(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
+    const int asked = c->table->options->classes;
     return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
-           c->table->options->classes >= 0 &&
-           s->entries.count <= (size_t)c->table->options->classes;
+           asked >= 0 && s->entries.count <= (size_t)(asked ? asked : CLASSES);
 }
 
 /* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
@@ -642,15 +644,16 @@ et_schema_type et_table_column_type(const et_table_column *c)
                : ET_SCHEMA_INTEGER;
 }
 
-/* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be
- * two classes. Marks from 3 to 8 are amounts. */
+/* Whole numbers, each written in one way: 1 and 1.0 would be two classes. Unless the caller asks
+ * for classes, two, or few that count from 0 or 1: marks from 3 to 8 are amounts. */
 static bool is_classes(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
     size_t count = s->entries.count, first, second;
     if (!column_few_whole(c) || column_twice(s, &first, &second))
         return false;
-    return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
+    return count <= 2 || c->table->options->classes > 0 ||
+           ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
 
 static int open_column(et_table_column *c, const et_table_stats *table, int field,

@@ -11,6 +11,7 @@
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/csv.h"
+#include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
 /* Rows below which different texts are no sign that a target has no classes, unless all are. */
@@ -134,11 +135,19 @@ static int check_target(const choosing *c, const char *name)
         return et_fail(c->error, ET_ECONFIG,
                        "the target %s has only one class, \"%.40s\": there is nothing to learn",
                        name, m->entries[0]);
-    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && are_no_classes(m))
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && are_no_classes(m)) {
+        double number;
+        const bool numbers =
+            !m->entry_count ||
+            et_number_is(et_number_parse(&number, m->entries[0], strlen(m->entries[0])));
         return et_fail(c->error, ET_ECONFIG,
                        "the target %s has %lld different values in %lld rows, too many for "
-                       "classes; name another column, or make it real in the schema",
-                       name, (long long)et_column_distinct(m), (long long)m->count);
+                       "classes; name another column%s",
+                       name, (long long)et_column_distinct(m), (long long)m->count,
+                       numbers                ? ", or make it real in the schema"
+                       : m->dates == m->count ? ", or write its dates as numbers"
+                                              : "");
+    }
     if (f->type != ET_SCHEMA_DISCRETE && !c->choice.classes && underflow(m))
         return et_fail(c->error, ET_EDATA,
                        "the target %s has values from %g to %g, whose squared errors are too small "

@@ -261,6 +261,13 @@ static int check_types(const et_tabular_task *task, et_error *error)
                            "task.target_type is class, but the target %s has fractions; write "
                            "classes as whole numbers or texts, or choose number",
                            name);
+        if (o->target_type == ET_TABULAR_TARGET_CLASS && field && target &&
+            field->type == ET_SCHEMA_INTEGER && target->max - target->min >= CLASSES_MAX)
+            return et_fail(error, ET_ECONFIG,
+                           "task.target_type is class, but the target %s has whole numbers from "
+                           "%.17g to %.17g, too many for classes; make it discrete in a schema "
+                           "(task.schema_path), or choose number",
+                           name, target->min, target->max);
         if ((number || o->quantile_levels.count) && field && target &&
             field->type == ET_SCHEMA_DISCRETE)
             return et_fail(error, ET_ECONFIG,
