@@ -279,9 +279,14 @@ says 0 '' train oneday $linear --data day.csv --time day
 grep -q 'warning: 194 of 200 rows are held out, .* the same day are never split; name another column with --time' out ||
     fail "does not say that few rows are left: $(cat out)"
 says 3 'etude: --group and --time .* are both set' train none $linear --data day.csv --time day --group size
+says 3 'etude: the column kind is both the target and the group: name another column' train none $linear --data day.csv --group kind
+says 3 'etude: the column kind is both the target and the time: name another column' train none $linear --data day.csv --time kind
 says 3 'etude: --time: the table has no column dya. Nearest: day' train none $linear --data day.csv --time dya
 says 3 'etude: --group: the rows have 2 groups, fewer than the 3 that the folds need' train none $linear \
     --data day.csv --group day --folds 3
+# 1, 1.0, 0 and -0 are two groups of numbers.
+awk 'BEGIN { split("1 1.0 0 -0", g, " "); print "g,size,kind"; for (i = 0; i < 80; i++) print g[i % 4 + 1] "," i % 7 "," (i % 3 ? "a" : "b") }' >zero.csv
+says 3 'etude: --group: the rows have 2 groups, fewer' train none $linear --data zero.csv --group g --folds 3
 sed 's/,[ab]$/,a/' day.csv >same.csv
 echo '2024-05-03,1,b' >>same.csv
 says 0 '' train rarefold $linear --data same.csv --folds 3

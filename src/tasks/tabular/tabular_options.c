@@ -614,6 +614,11 @@ static int check_split(const et_tabular_options *o, et_error *error)
                        "task.%s: no row is held out, as task.held_out is 0; set a fraction, or "
                        "task.n_splits",
                        group ? "groups" : "time");
+    for (size_t i = 0; i < o->target.count && (group || time); i++)
+        if (!strcmp(o->target.items[i], group ? o->groups : o->time))
+            return et_fail(error, ET_ECONFIG,
+                           "the column %.60s is both the target and the %s: name another column",
+                           o->target.items[i], group ? "group" : "time");
     if (o->validation_data.limit && !et_tabular_has_validation_data(o))
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data.limit: has no effect on rows that are held out; name "

@@ -432,11 +432,12 @@ static int keep(key_reading *r, const et_row *row)
         keys->time[keys->count++] = number;
         return ET_OK;
     }
-    /* In a column of numbers, "1" and "1.0" are the same group. */
+    /* In a column of numbers, "1" and "1.0" are the same group, and "0" and "-0". */
     const et_schema *schema = et_encoder_schema(r->encoder);
     const bool numeric =
         et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE &&
         et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length));
+    number += 0.0;
     keys->group[keys->count++] =
         numeric ? et_checksum(&number, sizeof number) : et_checksum(cell->text, cell->length);
     return ET_OK;
