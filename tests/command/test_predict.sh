@@ -184,7 +184,7 @@ says 0 'bad.csv:2: .* not numbers.*; left out' "$etude" predict --model-dir run 
 
 printf '{"long": 1, "wide": 1, "colour": "red"}\n[]\n{"long": {}}\nno\n{"long": "x"}\n{}\n' >bad.jsonl
 says 0 'bad.jsonl:2: a list is not a row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
-grep -q 'bad.jsonl:3: column long is an object' err && grep -q "bad.jsonl:4: column 2: not JSON: invalid token near 'no'; left out" err &&
+grep -q 'bad.jsonl:3: column long is an object' err && grep -q "bad.jsonl:4: column 2: not JSON: invalid token near 'no'; write each row as an object in one line: .*; left out" err &&
     grep -q 'bad.jsonl:5: ' err || fail "bad JSON: $(cat err)"
 [ "$(wc -l <out)" = 2 ] || fail "bad JSON: $(wc -l <out) lines"
 

@@ -165,7 +165,10 @@ static void test_analyze_jsonl__bad(void **state)
     /* One position, one reason. */
     const char *broken = write_text(*state, "broken.jsonl", "{\"a\": 1}\n{\"a\": 1\n");
     char says[4096];
-    snprintf(says, sizeof says, "%s:2: column 7: not JSON: '}' expected near end of file", broken);
+    snprintf(says, sizeof says,
+             "%s:2: column 7: not JSON: '}' expected near end of file; write each row as an object "
+             "in one line: {\"column\": value}",
+             broken);
     assert_int_equal(analyze(&analysis, broken, NULL, &error), ET_EDATA);
     assert_string_equal(error.text, says);
     const char *both[] = { write_text(*state, "a.csv", "a\n1\n"),

@@ -309,9 +309,16 @@ int et_row_object(const et_value **object, const et_bytes *json, et_arena *arena
     int status = et_json_parse_written(&value, arena, json->data, json->length, NULL, error);
     *object = value;
     if (status == ET_EFORMAT) {
-        status = ET_EDATA;
-        if (error)
-            error->status = status;
+        const char *line = json->data;
+        const et_error reason = error ? *error : (et_error)ET_ERROR_INIT;
+        size_t length = json->length;
+        while (length && is_blank(line + length - 1, 1))
+            length--;
+        /* A line of a list, or of an object on several lines. */
+        const bool part = !length || line[0] != '{' || line[length - 1] != '}';
+        status =
+            et_fail(error, ET_EDATA, "%s%s", reason.text,
+                    part ? "; write each row as an object in one line: {\"column\": value}" : "");
     }
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is not a row; write an object, {\"column\": value}",
