@@ -207,6 +207,10 @@ train 3 'bad.csv: the file has no rows' bad --data bad.csv
 head -n 1 t.csv >bad.csv
 train 3 'bad.csv: the file has a header and no rows' bad --data bad.csv
 train 3 'cannot open none.csv' bad --data none.csv
+# One column is perhaps several.
+printf 'a^b\n1^2\n' >caret.csv
+says 3 'no column "b".* The file has 1: a^b; if it has more, give the character between columns: --delimiter' data analyze caret.csv \
+    --target b
 says 3 'there is no column "kin". Nearest: kind. The file has 4: size, colour, price, kind$' train --experiment tabular/mlp --target kin bad \
     --data t.csv
 says 3 'task.target is not set; name the column to predict, for example with --target price (`etude data analyze FILE` lists the columns)' train --experiment tabular/mlp bad --data t.csv

@@ -422,10 +422,13 @@ static int check_column(const et_table_head *head, const et_analyze_options *opt
                              i ? ", " : "", names[i]);
     }
     int status =
-        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s",
+        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s%s",
                 path, column, names ? et_nearest_hint(column, names, "").text : "", head->columns,
                 head->header ? "" : " and no header", et_strbuf_text(&list),
-                head->fields > NAMES_SHOWN ? ", ..." : "");
+                head->fields > NAMES_SHOWN ? ", ..." : "",
+                head->columns == 1 && !et_path_is_jsonl(path)
+                    ? "; if it has more, give the character between columns: --delimiter"
+                    : "");
     et_strbuf_release(&list);
     et_free(names);
     return status;
