@@ -76,6 +76,14 @@ tail -n +2 rows.csv | cut -d, -f2- | sed 's/,/;/g' >plain.csv
 [ "$(ask -H 'Content-Type: text/csv' -H 'Accept: text/csv' --data-binary @plain.csv "$url")" = 200 ] ||
     fail "CSV without a header: $(cat got)"
 cmp got expected.csv || fail "CSV in, CSV out"
+for accept in 'Text/CSV' 'application/json;q=0.1, text/csv;q=0.2' 'application/x-ndjson;q=0, text/csv'; do
+    ask -H 'Content-Type: text/csv' -H "Accept: $accept" --data-binary @plain.csv "$url" >code
+    cmp got expected.csv || fail "$accept: no CSV"
+done
+for accept in 'application/json, text/csv;q=0.5' 'text/csv;q=0' 'text/csv;q=0.3, */*'; do
+    ask -H 'Content-Type: text/csv' -H "Accept: $accept" --data-binary @plain.csv "$url" >code
+    grep -q '^{"predictions": ' got || fail "$accept: no list"
+done
 
 # One row without a header whose text holds other delimiters.
 [ "$(ask -H 'Content-Type: text/csv' -H 'Accept: text/csv' --data-binary '1,1,r;e;d;d' "$url")" = 200 ] ||

@@ -16,6 +16,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/decision.h"
+#include "command/web/form.h"
 #include "command/web/serving.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/encoder.h"
@@ -502,11 +503,15 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     request->payload = what;
     if (!what)
         return et_alloc_failed(error, sizeof *what, "a request");
+    const double csv = et_http_accepts(request->accept, "text/csv");
+    const double lines = et_http_accepts(request->accept, "application/x-ndjson");
+    const double list = fmax(et_http_accepts(request->accept, "application/json"),
+                             et_http_accepts(request->accept, "*/*"));
     what->form = LIST;
-    if (strstr(request->accept, "text/csv")) {
+    if (csv > 0 && csv >= lines && csv >= list) {
         what->form = CSV;
         request->answer_type = "text/csv; charset=utf-8";
-    } else if (strstr(request->accept, "application/x-ndjson")) {
+    } else if (lines > 0 && lines >= list) {
         what->form = LINES;
         request->answer_type = "application/x-ndjson";
     }

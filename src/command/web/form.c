@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/numbers/decimal.h"
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 
@@ -136,6 +137,18 @@ bool et_http_type_read(char type[ET_HTTP_TYPE_MAX], const char *header)
              !(p.fits && (!strcasecmp(value, "utf-8") || !strcasecmp(value, "utf8")))))
             return false;
     return !*at;
+}
+
+double et_http_accepts(const char *header, const char *type)
+{
+    double weight = 1;
+    const char *at = header ? strcasestr(header, type) : NULL,
+               *q = at ? strcasestr(at, "q=") : NULL;
+    if (!at || !strchr(";," BLANKS, at[strlen(type)]))
+        return 0;
+    if (q && q < at + strcspn(at, ","))
+        et_decimal_parse(&weight, q + 2, strlen(q + 2));
+    return weight;
 }
 
 /* A list, whose members may be empty. */

@@ -34,6 +34,7 @@
 #include "base/files/library.h"
 #include "base/values/json.h"
 #include "base/vector.h"
+#include "command/web/form.h"
 
 /* MHD_run is mhd.run, and so on: loaded by the first server. */
 #define CALLS(X)                                                                                   \
@@ -317,7 +318,7 @@ static const et_http_route *find_route(et_http_request *r, const char *method)
     const et_http_route *other = NULL;
     for (const et_http_route *route = r->http->options.routes; route->method; route++) {
         if (strcmp(route->path, r->path) != 0 ||
-            (route->accept && !(accept && strstr(accept, route->accept))))
+            (route->accept && et_http_accepts(accept, route->accept) <= 0))
             continue;
         if (!strcmp(route->method, wanted))
             return route;

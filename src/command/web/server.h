@@ -46,7 +46,7 @@ typedef struct et_http_route {
     bool open;          /* no token is required */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
     void (*handle)(void *payload, et_http_request *request);
-    const char *accept; /* only requests whose header Accept has this word; NULL: all. Must come
+    const char *accept; /* only requests whose header Accept names this type; NULL: all. Must come
                            before a row of the same path for all */
     bool ignores_body;  /* a GET may have a body, which is ignored */
 } et_http_route;

@@ -117,12 +117,40 @@ static void test_type__parameters(void **state)
     }
 }
 
+static void test_type__accepted(void **state)
+{
+    static const struct {
+        const char *header;
+        double weight;
+    } rows[] = {
+        { "text/csv", 1 },
+        { " TEXT/Csv ", 1 },
+        { "application/json, text/csv", 1 },
+        { "application/json;q=1,text/csv;q=0.25", 0.25 },
+        { "text/csv ; header=present ; Q=0.5 , */*", 0.5 },
+        { "text/csv;q=0", 0 },
+        { "text/csv;q=nan", 1 },
+        { "text/csv;q=", 1 },
+        { ",, ,text/csv;;", 1 },
+        { "text/csv-schema, text/*, */*", 0 },
+        { "", 0 },
+        { NULL, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const double weight = et_http_accepts(rows[i].header, "text/csv");
+        if (weight != rows[i].weight)
+            fail_msg("%s: %g, not %g", rows[i].header, weight, rows[i].weight);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_type__content_types),
         cmocka_unit_test(test_type__codings),
         cmocka_unit_test(test_type__parameters),
+        cmocka_unit_test(test_type__accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
