@@ -32,6 +32,15 @@ train 0 done all --data other.csv --target y
 predictions all >all.out
 ! cmp -s all.out other.out || fail 'weights make no difference'
 
+# Balanced classes have the same sum of weights, so rows of weight 0 do not count.
+table 'i % 4 ? 1 : 0' 'i % 4 == 0 && yes' >others.csv
+for file in some others; do
+    train 0 done "$file-balanced" --data "$file.csv" --target y --weight w --class-weights balanced
+    predictions "$file-balanced" >"$file-balanced.out"
+done
+cmp some-balanced.out others-balanced.out || fail 'rows of weight 0 change the weights of classes'
+train 3 'class-weights: the class yes has two weights; give one' twice --data some.csv --target y --class-weights yes:3,yes:2
+
 # Only the ratio of weights counts, of classes and of numbers, and with weights of classes as well.
 table 'i % 4 + 1' 0 >one.csv
 table '(i % 4 + 1) * 8' 0 >eight.csv

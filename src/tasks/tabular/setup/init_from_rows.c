@@ -28,6 +28,7 @@ typedef struct target_counts {
     int field;      /* classes, labels, or the numbers as they are written, in a batch */
     int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
     double *first;  /* [width] of others */
+    int weight;     /* in a batch; -1: all rows weigh 1 */
 } target_counts;
 
 static void count_classes(void *payload, const et_batch *batch, int64_t first)
@@ -40,28 +41,45 @@ static void count_classes(void *payload, const et_batch *batch, int64_t first)
             s->count[class[i]]++;
 }
 
-/* Rows by classes times the class's own: all classes weigh the same, and the mean weight is 1. */
+/* Sums of the rows' weights, in first. */
+static void add_to_classes(void *payload, const et_batch *batch, int64_t first)
+{
+    const target_counts *s = payload;
+    const int32_t *class = batch->data[s->field];
+    const float *weight = s->weight < 0 ? NULL : batch->data[s->weight];
+    (void)first;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        if (class[i] >= 0)
+            s->first[class[i]] += weight ? (double)weight[i] : 1;
+}
+
+/* The rows' weights by classes times the class's own: all classes weigh the same, and the mean
+ * weight is 1. So a row of weight 2 counts as two rows. */
 static int balance(const et_tabular_task *task, float *weight, et_error *error)
 {
     et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
-    target_counts c = { .field = et_layout_find(&task->training->layout, task->target.field->name),
-                        .count = et_alloc_zero(classes, sizeof *c.count) };
-    int64_t rows = 0, found = 0;
-    if (!c.count)
-        return et_alloc_failed(error, classes * sizeof *c.count, "weights of classes");
-    int status = et_tabular_read(task->training, task->training->count, count_classes, &c, error);
+    const et_layout *layout = &task->training->layout;
+    target_counts s = { .field = et_layout_find(layout, task->target.field->name),
+                        .weight =
+                            task->target.weight ? et_layout_find(layout, task->target.weight) : -1,
+                        .first = et_alloc_zero(classes, sizeof *s.first) };
+    double all = 0;
+    int found = 0;
+    if (!s.first)
+        return et_alloc_failed(error, classes * sizeof *s.first, "weights of classes");
+    int status = et_tabular_read(task->training, task->training->count, add_to_classes, &s, error);
     for (int i = 0; i < classes; i++) {
-        rows += c.count[i];
-        found += c.count[i] > 0;
+        all += s.first[i];
+        found += s.first[i] > 0;
     }
     for (int i = 0; i < classes; i++)
-        weight[i] = c.count[i] ? (float)((double)rows / ((double)found * (double)c.count[i])) : 1;
-    et_free(c.count);
+        weight[i] = s.first[i] > 0 ? (float)(all / (found * s.first[i])) : 1;
+    et_free(s.first);
     return status;
 }
 
-/* "label: 2.5", "label=2.5" */
+/* "label: 2.5", "label=2.5". Negative weights are not given yet. */
 static int read_weight(const et_tabular_task *task, const char *text, float *weight,
                        et_error *error)
 {
@@ -86,6 +104,10 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
                        (int)length, text, field->column[0], field->label[0],
                        field->classes > 1 ? field->label[1] : "",
                        field->classes > 2 ? ", ..." : "");
+    if (weight[class] >= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "--class-weights: the class %.*s has two weights; give one", (int)length,
+                       text);
     weight[class] = (float)number;
     return ET_OK;
 }
@@ -97,9 +119,11 @@ static int weigh_classes(const et_tabular_task *task, float *weight, et_error *e
     if (given->count == 1 && !strcmp(given->items[0], "balanced"))
         return balance(task, weight, error);
     for (int i = 0; i < task->target.classes; i++)
-        weight[i] = 1;
+        weight[i] = -1;
     for (size_t i = 0; !status && i < given->count; i++)
         status = read_weight(task, given->items[i], weight, error);
+    for (int i = 0; i < task->target.classes; i++)
+        weight[i] = weight[i] < 0 ? 1 : weight[i];
     return status;
 }
 
