@@ -371,21 +371,17 @@ static void suspect_digits(et_value *list, const et_table_column *c)
                 same > 1 ? ", and so are other values" : "");
 }
 
-/* Whether all values are dates when `-` separates the year, the month, and if there is one the day.
- */
-static bool are_dates(const et_sketch_view *view, bool day)
+/* Whether all values are dates: year, month and day are what these numbers divide. day 0: none. */
+static bool are_dates(const et_sketch_view *view, long year, long month, long day)
 {
-    const double least = day ? 18000101 : 180001, most = day ? 21991231 : 219912;
     for (size_t i = 0; i < view->count; i++) {
-        char text[32];
+        char text[64];
         et_date date;
-        if (!(view->value[i] >= least && view->value[i] <= most))
-            return false;
-        const long n = (long)view->value[i], month = day ? n / 100 : n;
-        int length = snprintf(text, sizeof text, "%04ld-%02ld", month / 100, month % 100);
-        if (day)
-            length += snprintf(text + length, sizeof text - (size_t)length, "-%02ld", n % 100);
-        if (!et_date_read(&date, text, (size_t)length, ET_DATE_ANY))
+        const long n = view->value[i] > 0 && view->value[i] < 1e8 ? (long)view->value[i] : 0;
+        const int length = snprintf(text, sizeof text, "%04ld-%02ld-%02ld", n / year % 10000,
+                                    n / month % 100, day ? n / day % 100 : 1);
+        if (!et_date_read(&date, text, (size_t)length, ET_DATE_ANY) || date.year < 1800 ||
+            date.year > 2199)
             return false;
     }
     return true;
@@ -393,18 +389,20 @@ static bool are_dates(const et_sketch_view *view, bool day)
 
 #define NUMBER_DATES 12 /* different values that cannot all be dates by chance */
 
-/* 20240531 and 202405 are numbers, of which a model does not see the months. */
+/* 20240531, 202405, and 31052024 are numbers, of which a model does not see the months. */
 static void suspect_number_dates(et_value *list, const et_table_column *c)
 {
+    const et_sketch_view *view = &c->view;
     if (c->type != ET_SCHEMA_INTEGER || c->target || c->use.ignored || c->distinct < NUMBER_DATES)
         return;
-    const bool days = are_dates(&c->view, true);
-    if (days || are_dates(&c->view, false))
-        suspect(
-            list, c, "date",
-            "its numbers are dates, such as %.0f, but are used as numbers: to have dates, write "
-            "%s",
-            c->stats->max, days ? "2024-05-31" : "2024-05");
+    const bool last = are_dates(view, 1, 10000, 1000000) || are_dates(view, 1, 1000000, 10000);
+    const bool months = !last && are_dates(view, 100, 1, 0);
+    if (last || months || are_dates(view, 10000, 100, 1))
+        suspect(list, c, "date",
+                "its numbers are dates, such as %.0f, but are used as numbers%s: to have dates, "
+                "write %s",
+                c->stats->max, last ? ", which have another order" : "",
+                months ? "2024-05" : "2024-05-31");
 }
 
 static void suspect_sizes(et_value *list, const et_table_column *c)
