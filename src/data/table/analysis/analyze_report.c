@@ -309,10 +309,10 @@ static void suspect_texts(et_value *list, const et_table_column *c)
                 "%s of %s values are too large for a double, the first is %s",
                 et_format_count(large).text, et_format_count(c->values).text,
                 seen_in(c, first_large).text);
-    if (s->blanks)
+    if (s->blanks && c->type == ET_SCHEMA_DISCRETE)
         suspect(list, c, "blanks",
                 "%s quoted values begin or end with a blank, so they differ from the same value "
-                "without the blank",
+                "without the blank: remove it if it means nothing",
                 et_format_count(s->blanks).text);
 }
 
