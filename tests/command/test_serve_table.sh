@@ -144,6 +144,10 @@ asks "{\"rows\": [$row, {\"wide\": 1, \"colour\": 7.50}, {\"long\": 1, \"wide\":
     application/json 200 '}}], "unknown": [{"column":"long","values":1,"row":2,"value":null},{"column":"colour","values":2,"row":2,"value":"7.50"}]}'
 asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 '}}], "unknown": []}'
 asks "{\"rows\": [$row], \"unknown\": true}" application/x-ndjson 200 '{"unknown": []}'
+# A row may have other columns, if it has those of the model.
+asks '{"rows": [{"id": 7, "long": 1, "wide": null, "colour": "red", "note": [{}]}]}' application/json 200 '"label"'
+asks '{"rows": [{"id": 7, "long": 1, "colour": "red"}]}' application/json 400 \
+    'row 1: the model has no column id. The row lacks wide: give this column, with null for a missing value'
 asks '{"rows": [], "unknown": true}' application/json 200 '{"predictions": [], "unknown": []}'
 asks "{\"rows\": [{\"long\": 1, \"wide\": 1, \"colour\": \"re\\u001bd\"}]}" application/json 200 '}}]}'
 asks "{\"rows\": [$row], \"unknown\": 1}" application/json 400 'unknown: expected true or false'

@@ -332,14 +332,24 @@ static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
     return what->cells + row * et_encoder_cells(encoder_of(all));
 }
 
-/* A misspelt name would be a missing value. */
+/* Other names are ignored, as other columns of CSV, if the row has all columns that the model
+ * reads: otherwise a misspelt name would be a missing value. */
 static int check_names(const predictions *all, const et_value *row, et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(encoder_of(all));
-    for (const et_value *v = row->first; v; v = v->next)
-        if (et_schema_position(schema, v->key) < 0)
-            return et_fail(error, ET_EDATA, "the model has no column %.64s%s", v->key,
-                           et_predictor_hint(all->predictor, v->key, false).text);
+    const et_encoder *encoder = encoder_of(all);
+    const et_schema *schema = et_encoder_schema(encoder);
+    const et_value *other = row->first;
+    while (other && et_schema_position(schema, other->key) >= 0)
+        other = other->next;
+    for (int i = 0; other && i < et_schema_count(schema); i++) {
+        const char *name = et_schema_at(schema, i)->name;
+        if (et_encoder_reads(encoder, i, false) && !et_value_get(row, name))
+            return et_fail(
+                error, ET_EDATA,
+                "the model has no column %.64s%s. The row lacks %.64s: give this column, "
+                "with null for a missing value",
+                other->key, et_predictor_hint(all->predictor, other->key, false).text, name);
+    }
     return ET_OK;
 }
 
