@@ -144,6 +144,7 @@ asks "{\"rows\": [$row, {\"wide\": 1, \"colour\": 7.50}, {\"long\": 1, \"wide\":
     application/json 200 '}}], "unknown": [{"column":"long","values":1,"row":2,"value":null},{"column":"colour","values":2,"row":2,"value":"7.50"}]}'
 asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 '}}], "unknown": []}'
 asks "{\"rows\": [$row], \"unknown\": true}" application/x-ndjson 200 '{"unknown": []}'
+asks "$(printf '\357\273\277{"rows": [%s]}' "$row")" application/json 200 '"label"'
 # A row may have other columns, if it has those of the model.
 asks '{"rows": [{"id": 7, "long": 1, "wide": null, "colour": "red", "note": [{}]}]}' application/json 200 '"label"'
 asks '{"rows": [{"id": 7, "long": 1, "colour": "red"}]}' application/json 400 \

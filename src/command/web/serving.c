@@ -24,6 +24,7 @@
 #include "base/fields/fields.h"
 #include "base/flag.h"
 #include "base/plain.h"
+#include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/web/form.h"
@@ -268,12 +269,14 @@ static int refuse_unknown(et_error *error)
 static int read_body(const et_serving *s, et_job *job, et_error *error)
 {
     et_service_request *r = &job->request;
+    const size_t mark = et_utf8_mark(r->text, r->length);
     et_value *value = NULL;
     int status = ET_OK;
     if (!strcmp(r->type, ET_SERVICE_FORM) || !strcmp(r->type, ET_SERVICE_PARTS))
         status = et_form_read(&value, &job->arena, job->boundary, r->text, r->length, error);
     else if (!strcmp(r->type, "application/json"))
-        status = et_json_parse_written(&value, &job->arena, r->text, r->length, "the body", error);
+        status = et_json_parse_written(&value, &job->arena, r->text + mark, r->length - mark,
+                                       "the body", error);
     if (!status && value && value->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EDATA, "the body: expected an object, found %s",
                          et_json_kind_name(value->kind));
