@@ -41,6 +41,10 @@ grep -q '^{"a, b": "x", "long": "1", ' out || fail "a name with a comma: $(cat o
 "$etude" predict run --keep label <rows.csv >out 2>log
 grep -q 'warning: predictions have their own label: the column label of the rows is input.label' log || fail "$(cat log)"
 grep -q '^{"input.label": "no", "label": "' out || fail "its own name: $(cat out)"
+printf 'scores.no,scores,long,note\n1,2,3,\n' >scores.csv
+"$etude" predict run --keep scores.no --output-format csv <scores.csv >out 2>log
+[ "$(sed -n 1p out)" = 'input.scores.no,label,name,scores.no,scores.yes' ] || fail "its own names of CSV: $(cat out log)"
+"$etude" predict run --keep scores.no <scores.csv 2>&1 | grep -q '^{"scores.no": "1", "label": ' || fail 'scores.no is no name of JSON'
 
 # JSON values are as they were. Threads change nothing.
 printf '{"long": 3, "note": null, "extra": %s}\n' 1.10 123456789012345678901 '"a, \"b\""' true '[1, {"a": 2}]' null >rows.jsonl

@@ -197,14 +197,6 @@ static void add_column(et_prediction_lines *lines, const char *name, int output)
     lines->column[at] = (et_prediction_column){ .name = name, .output = output };
 }
 
-static bool has_column(const et_prediction_lines *lines, const char *name)
-{
-    for (int i = lines->kept; i < lines->columns; i++)
-        if (!strcmp(lines->column[i].name, name))
-            return true;
-    return false;
-}
-
 /* The output that a column's values are of; -1: none. */
 static int output_of(const et_predictor *p, int column)
 {
@@ -214,6 +206,20 @@ static int output_of(const et_predictor *p, int column)
 static bool is_list(const et_predictor *p, int column)
 {
     return column == INTERVAL || output_of(p, column) >= 0;
+}
+
+/* In CSV, the values of a list have names such as scores.no. */
+static bool has_column(const et_prediction_lines *lines, const et_predictor *p, const char *name)
+{
+    for (int i = lines->kept; i < lines->columns; i++) {
+        const et_prediction_column *column = &lines->column[i];
+        const size_t length = strlen(column->name);
+        if (!strcmp(column->name, name) ||
+            (lines->form.csv && is_list(p, column->output) &&
+             !strncmp(column->name, name, length) && name[length] == '.'))
+            return true;
+    }
+    return false;
 }
 
 /* A name as it is printed in each line, in the arena. */
@@ -275,7 +281,8 @@ static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
         add_column(lines, "interval", INTERVAL);
     if (field >= 0 && !is_kept(lines, p, field)) {
         /* The key is called as its feature is, unless something else has this name. */
-        const bool taken = !strcmp(key, "label") || !strcmp(key, "line") || has_column(lines, key);
+        const bool taken =
+            !strcmp(key, "label") || !strcmp(key, "line") || has_column(lines, p, key);
         add_column(lines, taken ? "key" : key, KEY);
     }
     if (lines->form.numbers)
@@ -299,7 +306,7 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
         /* A kept column with the same name as another value of the line is renamed. */
         for (int i = 0; i < lines->kept; i++) {
             et_prediction_column *column = &lines->column[i];
-            const char *name = has_column(lines, column->name)
+            const char *name = has_column(lines, p, column->name)
                                    ? et_arena_printf(&lines->arena, "input.%s", column->name)
                                    : NULL;
             if (!name)
