@@ -207,6 +207,9 @@ train 3 'bad.csv: the file has no rows' bad --data bad.csv
 head -n 1 t.csv >bad.csv
 train 3 'bad.csv: the file has a header and no rows' bad --data bad.csv
 train 3 'cannot open none.csv' bad --data none.csv
+awk 'BEGIN { print "a,y"; for (i = 0; i < 60; i++) print (i % 3 - 1) "e308," i % 2 }' >far.csv
+says 3 'feature a: a has values from -1e+308 to 1e+308, and their difference is too large for a double: correct them' \
+    train --experiment tabular/linear far --data far.csv --target y
 # One column is perhaps several.
 printf 'a^b\n1^2\n' >caret.csv
 says 3 'no column "b".* The file has 1: a^b; if it has more, give the character between columns: --delimiter' data analyze caret.csv \

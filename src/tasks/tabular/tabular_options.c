@@ -345,7 +345,8 @@ static const et_field task_fields[] = {
                     .change = ET_CHANGE_MODEL),
     ET_FIELD_CHOICE(
         et_tabular_options, target_type, ET_TABULAR_TARGET_AUTO, target_types,
-        "whether an integer target is a class or a number; auto: class if it has two values",
+        "whether an integer target is a class or a number; auto: class if it has two values, or at "
+        "most 20 that count from 0 or 1",
         .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, delimiter, "",
                     "delimiter of values: a character, or tab; empty: detected in the first rows"),

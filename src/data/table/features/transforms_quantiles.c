@@ -262,7 +262,10 @@ void et_fit_robust(et_fitted_transform *fitted, const et_fitting *with)
     fitted->divisor = middle > 0 ? middle : all > 0 ? all / 2 : 1;
     fitted->span = middle > 0 || all > 0 ? 1 : 0;
     if (!isfinite(fitted->divisor))
-        et_fitting_lacks(with, "finite range of values");
+        et_fitting_problem(with,
+                           "%s has values from %g to %g, and their difference is too large for a "
+                           "double: correct them, or leave the column out (--drop)",
+                           with->field->name, quantile_at(m, 0), quantile_at(m, 1));
 }
 
 /* Bounds outliers to +-3. hypot, because the square may overflow. */
