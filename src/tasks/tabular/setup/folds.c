@@ -463,16 +463,13 @@ static int find_column(key_reading *r, const et_encoder *encoder)
     const char *option = r->times ? "--time" : "--group";
     r->field = et_schema_position(schema, r->column);
     if (r->field < 0) {
-        const int count = et_schema_count(schema);
-        const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
-        for (int i = 0; names && i < count; i++)
+        const char *names[257] = { NULL };
+        for (int i = 0; i < et_schema_count(schema) && i < 256; i++)
             names[i] = et_schema_at(schema, i)->name;
-        const int status = et_fail(
+        return et_fail(
             r->error, ET_ECONFIG,
             "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
-            option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
-        et_free(names);
-        return status;
+            option, r->column, et_nearest_hint(r->column, names, "").text);
     }
     const et_schema_field *field = et_schema_at(schema, r->field);
     if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
