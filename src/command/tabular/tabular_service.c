@@ -53,13 +53,13 @@ static const char *iso_date(et_arena *arena, const char *text, et_date_order ord
     et_date d;
     if (!et_date_read(&d, text, strlen(text), order))
         return NULL;
-    *kind = order == ET_DATE_TIME ? "time" : strchr(text, ':') ? "datetime" : "date";
-    if (order == ET_DATE_TIME)
-        return et_arena_printf(arena, "%02d:%02d", d.hour, d.minute);
-    if (strchr(text, ':'))
-        return et_arena_printf(arena, "%04d-%02d-%02dT%02d:%02d", d.year, d.month + 1, d.day + 1,
-                               d.hour, d.minute);
-    return et_arena_printf(arena, "%04d-%02d-%02d", d.year, d.month + 1, d.day + 1);
+    const bool clock = strchr(text, ':') != NULL;
+    *kind = order == ET_DATE_TIME ? "time" : clock ? "datetime" : "date";
+    char *all = et_arena_printf(arena, "%04d-%02d-%02dT%02d:%02d", d.year, d.month + 1, d.day + 1,
+                                d.hour, d.minute);
+    if (all && !clock)
+        all[10] = 0;
+    return all && order == ET_DATE_TIME ? all + 11 : all;
 }
 
 /* The median, else the mean; whole for columns of integers. NaN: not known. */
