@@ -1,6 +1,6 @@
-/* Training: a controller runs the model's trainer for one call. With a run directory, the call is a
- * run like any other, so the same call resumes it; without a run directory, nothing is saved. Then
- * evaluation and prediction. */
+/* Training, evaluation and prediction. A training is one call, for which a controller runs the
+ * model's trainer. With a run directory, the call is a run like any other, so the same call resumes
+ * it. Without a run directory, nothing is saved. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,12 +22,12 @@
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
-/* Reports of a training to the program and the user: an action at the end of each epoch, which
- * merges the epoch's logs, prints a row of the table and calls the program's function; a sink that
- * passes the logs of training to this action; an observer for the progress bar. Without a run
- * directory the action also copies the weights of the best validation. */
+/* Reports of a training to the program and the user. An action at the end of each epoch merges the
+ * epoch's logs, prints a row of the table and calls the program's function. Without a run
+ * directory, the action also copies the weights of the best validation. A sink passes the logs of
+ * training to the action. An observer draws the progress bar. */
 typedef struct fit_monitor {
-    et_sink sink; /* given to a run, which closes it: that does nothing */
+    et_sink sink; /* the run owns and closes it; its close does nothing */
     et_action action;
     const et_fit *fit;
     int64_t epoch_steps;   /* 0: unknown, so the training is one epoch */
@@ -40,7 +40,7 @@ typedef struct fit_monitor {
     et_arena names;        /* that the table borrows */
     et_showing showing;    /* the same */
     double began;          /* monotonic time */
-    et_model *keeps;       /* whose best weights are copied; NULL: none are */
+    et_model *keeps;       /* the model whose best weights are copied; NULL: no copies */
     float *best;           /* [elements] a copy, parameter after parameter; owned; NULL: none yet */
     int64_t best_step;     /* of the best validation; -1: there was none */
 } fit_monitor;
@@ -272,14 +272,14 @@ typedef struct fitting {
     et_model *model;
     const et_fit *fit;
     et_source *source; /* borrowed */
-    et_source *own;    /* from the model's kind, replaces source; NULL: none */
+    et_source *own;    /* replaces source if the model's kind gives batches; NULL: none */
     fit_monitor monitor;
     int64_t epoch_steps; /* 0: not known */
     const et_value *identity;
     bool validates;
 } fitting;
 
-/* Steps of a run count from the model's step when it was first trained in this directory. */
+/* A run counts its steps from the model's step at the first training in this directory. */
 static int note_run(et_model *m, const char *run_dir, et_error *error)
 {
     const bool same = run_dir && m->run_dir && !strcmp(run_dir, m->run_dir);
@@ -382,9 +382,9 @@ static int run(fitting *f, et_error *error)
     return status ? status : closed;
 }
 
-/* Restores the weights of the best validation: the copy, even if the training failed, or those of
- * the run directory, which another process may have finished. The optimizer and its averages belong
- * to the last step. */
+/* Restores the weights of the best validation. Without a run directory this is the copy, even after
+ * a failed training. With a run directory, another process may have saved them. The optimizer and
+ * its averages remain those of the last step. */
 static int take_best(fitting *f, int status, et_error *error)
 {
     et_model *m = f->model;
@@ -609,7 +609,7 @@ int et_model_evaluate(et_model *m, const void *x, const void *y, int64_t count, 
 /* A batch has one size, filled or not, so that a sample's prediction does not depend on the others.
  */
 
-/* Fills the labels too: integers with -1, floats with 0. */
+/* Also fills the labels: integers with -1, floats with 0. */
 static void fill_batch(et_model *m, const char *x, int64_t count)
 {
     et_assert(m->x >= 0 && count > 0 && count <= ET_MODEL_PREDICTS);

@@ -1,8 +1,7 @@
 /* Opening a model: device, store, the graph of training, the graph of prediction, initial values.
  *
- * The training graph comes first, so the store has the parameters in the order of the trainer's own
- * graph, as in every run. The trainer builds this graph again, after the store is closed for new
- * names. */
+ * The training graph comes first, so the store has the parameters in the order of every run. The
+ * trainer later builds this graph again, when the store accepts no new names. */
 #include <string.h>
 
 #include <etude/model.h>
@@ -197,7 +196,7 @@ static int open_example(network *n, const et_model_options *o, et_error *error)
     return et_arrays_open(&n->example, arrays, 2, 1, error);
 }
 
-/* Copies the texts and fields too: the caller may free them before the model. */
+/* Also copies texts and fields, so the caller may free them before the model. */
 static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_error *error)
 {
     et_layout_field *field = et_arena_array(&m->arena, (size_t)from->fields, sizeof *field);

@@ -9,28 +9,28 @@
 #include "engine/optim/options.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Samples that are predicted together, and of a batch that is trained, by default. */
+/* Default numbers of samples: predicted together, and in a training batch. */
 #define ET_MODEL_PREDICTS 256
 #define ET_MODEL_BATCH    32
 
-/* A source that passes on the batches of another source, which may change between two trainings,
- * while a trainer keeps its sources. Without another source it has no batches.
+/* Passes on the batches of another source. A trainer keeps its sources, so the model replaces the
+ * inner source between two trainings. Without an inner source there are no batches.
  *
  *     et_model_source_set(&m->train, source, &error);       a pass of source is open from here on
- *     et_model_source_set(&m->train, NULL, NULL);           to here
- */
+ *     et_model_source_set(&m->train, NULL, NULL);           to here */
 typedef struct et_model_source {
     et_source source;
     et_source *inner; /* borrowed; NULL: none */
-    bool repeats;     /* inner begins again at its end */
+    bool repeats;     /* at its end, inner starts again from its beginning */
 } et_model_source;
 
-/* Closes the pass of the former source, and opens a pass of inner at its beginning. inner NULL:
- * none. ET_ECONFIG: it has other fields or sizes. ET_EUSAGE: another reader's pass is open. */
+/* Closes the pass of the old inner source, and opens a pass of inner at its beginning. inner NULL:
+ * only closes. ET_ECONFIG: inner has other fields or sizes. ET_EUSAGE: another reader's pass is
+ * open. */
 int et_model_source_set(et_model_source *outer, et_source *inner, et_error *error);
 
 typedef struct et_model_kind {
-    const char *name; /* what messages call it: "a network" */
+    const char *name; /* name in messages: "a network" */
     /* the error of calls on arrays, such as et_model_predict; NULL: the kind supports arrays */
     const char *no_arrays;
     const char *no_training; /* the error of training, evaluating and et_freeze; NULL: the kind
@@ -39,9 +39,9 @@ typedef struct et_model_kind {
      * NULL: always source. */
     int (*open_training)(et_model *self, et_source *source, const et_fit *fit, et_source **out,
                          et_error *error);
-    /* Called when a training begins in run_dir (NULL: none): writes the files that belong next to
-     * the checkpoints. *identity: identity of the checkpoints; NULL: none. A method NULL does
-     * nothing. */
+    /* Called when a training begins in run_dir (NULL: no directory). Writes the files that belong
+     * next to the checkpoints. *identity: identity of the checkpoints; NULL: none. A method of NULL
+     * does nothing. */
     int (*begin)(et_model *self, const char *run_dir, const et_value **identity, et_error *error);
     int (*save)(const et_model *self, const char *path, et_error *error);
     int (*load)(et_model *self, const char *path, et_error *error);
@@ -55,7 +55,7 @@ struct et_model {
     et_device *device;
     et_params *params;
     et_layout layout; /* of batches, without capacities */
-    int x, y;         /* its fields of these names; -1: none */
+    int x, y;         /* index of the field "x" or "y"; -1: no such field */
     et_pass *pass;    /* of prediction; NULL: not opened */
     et_batch *batch;  /* of it */
     et_layout predicted;
@@ -66,14 +66,15 @@ struct et_model {
     bool bfloat16;
     et_task_trainer *trainer; /* NULL: not opened */
     int64_t capacity;         /* of its batches */
-    int64_t steps;            /* of the training that it was opened for; 0: to evaluate */
+    int64_t steps;            /* length of the training that the trainer was opened for; 0: only
+                                 evaluation */
     et_model_source train, valid;
-    bool own_valid; /* the task has validation data of its own; valid is not used */
+    bool own_valid; /* the task has its own validation data, so valid is not used */
     et_strings frozen;
     bool has_weights; /* trained or loaded: the next training begins with them */
     int64_t version;  /* grows when weights change */
     int64_t base;     /* the step at which the run in run_dir began */
-    char *run_dir;    /* of the last training; NULL: none */
+    char *run_dir;    /* directory of the last training; NULL: none */
     et_controller *controller;
 };
 

@@ -2,14 +2,14 @@
  *
  *   defaults of the fields -> the kind's row -> files -> --set -> checks -> lock -> params.yaml
  *
- * Every arrow changes the settings that it names and keeps the others. The field tables
+ * Every step changes the settings that its input names and keeps the others. The field tables
  * (base/fields/fields.h) define the tree of settings: task, trainer, runtime. Nothing here knows a
  * setting by its path.
  *
  * A settings file may name its experiment with the key `experiment`, next to the three groups.
- * params.yaml does, so a run identifies itself, and --config with this file starts another run like
- * it. If a complete params.yaml lacks a setting, the setting was added after the run was made. Then
- * the run uses the field's default, because the row's value is for new runs. */
+ * params.yaml does so: it identifies its run, and --config with this file starts a run with the
+ * same settings. A version of Etude may add a setting that the params.yaml of an older run lacks.
+ * Then the run uses the field's default, because the row's value is for new runs. */
 #include "systems/modelgarden/experiment.h"
 
 #include <stdio.h>
@@ -101,7 +101,8 @@ static const char *short_name(const char *name)
     return slash ? slash + 1 : name;
 }
 
-/* The names in a folder, "tabular", or those that end in a name, "auto"; how many. */
+/* Collects the names in a folder, "tabular", or the names that end in a word, "auto". Returns their
+ * number. */
 static int list_related(et_strbuf *out, const char *const *names, const char *name)
 {
     const size_t length = strlen(name) - (*name && name[strlen(name) - 1] == '/');
@@ -249,8 +250,8 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 
 #define NAME_KEY "experiment" /* in addition to the fields: the experiment of a settings file */
 
-/* The name in a file; *name NULL: none. *line: line of the key, for messages; not set without a
- * key. */
+/* Reads the name in a file; *name NULL: the file names no experiment. *line: line of the key, for
+ * messages; not set without the key. */
 static int find_name(const char **name, int *line, const et_value *dict, const char *path,
                      const et_program *program, et_error *error)
 {
@@ -279,7 +280,7 @@ static const et_value *without_name(const et_value *dict, et_arena *arena)
     return rest;
 }
 
-/* Reads the whole file for one key: it is parsed again when the experiment is known. */
+/* Reads the whole file for one key. It is parsed again when the experiment is known. */
 int et_experiment_named_in(const char **name, const et_program *program, const char *path,
                            et_arena *arena, et_error *error)
 {
@@ -413,7 +414,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     if (status || !metric || !kind->check_metric ||
         !kind->check_metric(experiment->task, metric, NULL))
         return status;
-    /* There is no metric "auc": it means "validation_auc", and "new/auc" "new/validation_auc". */
+    /* A metric "auc" does not exist: the name means "validation_auc", and "new/auc" means
+     * "new/validation_auc". */
     size_t last = strlen(metric);
     while (last && !strchr("|/.", metric[last - 1]))
         last--;
@@ -426,8 +428,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     return ET_OK;
 }
 
-/* Refuses a setting for several trainings if there is only one. The default, 0, may come from the
- * settings of another run or rank. */
+/* Refuses a setting that needs several trainings if there is only one. Its default, 0, is allowed,
+ * because it may come from the settings of another run or rank. */
 static int check_alone(const et_experiment *experiment, et_error *error)
 {
     const et_series *series = experiment->kind->series;
@@ -446,7 +448,7 @@ static int check_alone(const et_experiment *experiment, et_error *error)
     return status;
 }
 
-/* Checks that need two groups are here; checks of one group are with the group. */
+/* Checks that need two groups; each group makes its own checks. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
@@ -477,11 +479,11 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
 
 /* ---- the run's own settings ---- */
 
-/* params.yaml has all settings of a run. A run writes it when it begins, and again when it
- * continues with other settings that may change. */
+/* params.yaml has all settings of a run. A run writes the file when it begins, and again when it
+ * continues with changed settings. */
 
-/* Writes every setting that has an effect, defaults too, because a later version may have other
- * defaults. The name is first, where people look. */
+/* Writes every setting that has an effect, also defaults, because a later version may have other
+ * defaults. The name of the experiment comes first, where people look. */
 static int put_out(const et_experiment *experiment, const char *path, et_strbuf *text,
                    et_error *error)
 {

@@ -23,7 +23,7 @@
 #include "train/checkpoint/identity.h"
 #include "train/run/options.h"
 
-/* All settings of a run: what params.yaml holds. */
+/* All settings of a run, as in params.yaml. */
 typedef struct et_experiment {
     const et_program *program;
     const et_task_kind *kind;   /* of the program's */
@@ -34,7 +34,8 @@ typedef struct et_experiment {
     const et_fields *table;     /* of all settings: task, trainer, runtime */
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
     bool locked;                /* reading or setting more is ET_ECONFIG */
-    const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
+    const char *unknown_rule;   /* update rule of the program that made the run, unknown to this
+                                   program; NULL: none */
     const char *source;         /* of et_experiment_set's texts, for messages (et_settings) */
     et_fields_given given;      /* the settings that people have put on top */
 } et_experiment;
@@ -50,16 +51,16 @@ int et_program_check(const et_program *program, et_error *error);
  */
 et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME]);
 
-/* The row of an experiment, by its name or by the part after the last "/" if no other name has it;
- * *number: of its kind. NULL: there is none. */
+/* Finds an experiment by its name, or by the part after the last "/" if that part is unique.
+ * *number: index of its kind. NULL: no such experiment. */
 const et_experiment_row *et_experiment_find(const et_program *program, const char *name,
                                             int *number);
 
-/* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
+/* Fills in an experiment's settings. ET_ECONFIG: no such name; the error suggests the nearest. */
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
                         et_arena *arena, et_error *error);
 
-/* The experiment that a settings file names, NULL if it names none; lives in arena. */
+/* Reads the name of the experiment from a settings file, into arena. NULL: the file names none. */
 int et_experiment_named_in(const char **name, const et_program *program, const char *path,
                            et_arena *arena, et_error *error);
 
@@ -75,7 +76,7 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error);
 
-/* The same for values that are words of an option (et_field_read). */
+/* The same for values that are words on the command line (et_field_read). */
 int et_experiment_assign_typed(et_experiment *experiment, const char *name, const char *path,
                                const et_value *value, et_arena *arena, et_error *error);
 

@@ -8,11 +8,11 @@
  *   ask              may change with --accept-changes, then with a warning
  *
  * A list of groups that may not change is one leaf, and the message names the first member that
- * differs; otherwise each of its groups is compared.
+ * differs. In any other list, each group is compared.
  *
  * A checkpoint keeps the leaves that may not change (train/checkpoint/identity.h). Its values have
- * priority over params.yaml, which is not protected: a changed digit there is found, and a start
- * with the right value repairs the file. A leaf that an older checkpoint lacks is read from
+ * priority over params.yaml, which has no checksum. So a changed digit in params.yaml is found, and
+ * a start with the right value repairs the file. A leaf that an older checkpoint lacks is read from
  * params.yaml.
  *
  * Examples: trainer.train_steps 2000 -> 4000 resumes, unless the learning rate falls to its end
@@ -37,7 +37,7 @@
 
 typedef struct walk walk;
 
-/* Called for each leaf that may not change, whose path is walk->path. */
+/* Called for each leaf that may not change; walk->path is its path. */
 typedef int leaf_fn(walk *w, const et_value *leaf);
 
 struct walk {
@@ -61,7 +61,7 @@ static const char *tree_of(const walk *w)
 
 static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change);
 
-/* Whether anything of a table, in lists too, may not change. */
+/* Whether a table, or a list in it, has a setting that may not change. */
 static bool holds_fixed(const et_fields *table)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
@@ -199,7 +199,7 @@ static void print_value(et_strbuf *out, const et_value *value)
     et_strbuf_release(&whole);
 }
 
-/* A leaf's value in the checkpoint; NULL: not there. */
+/* A leaf's value in the checkpoint; NULL: the checkpoint lacks it. */
 static const et_value *leaf_of(const walk *w)
 {
     const et_value *values = w->identity ? w->identity->values : NULL;
@@ -303,7 +303,7 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
     return status;
 }
 
-/* Compares the model's settings only: training settings do not change what the model computes. */
+/* Compares only settings of the model: training settings do not change the output of the model. */
 static int check_model_leaf(walk *w, const et_value *leaf)
 {
     const et_value *there = leaf_of(w);

@@ -183,8 +183,8 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* A pass writes only the gradients that its loss reaches; the others would be those of another
- * task. */
+/* A pass writes only gradients that its loss reaches. Without clearing, the others would be the
+ * gradients of another task. */
 static void clear_gradients(const et_multitask *m)
 {
     memset(et_params_gradients(m->params), 0,
@@ -247,8 +247,8 @@ static int joint_step(et_multitask *m, et_error *error)
         status = add_task(m, i, error);
         if (status != ET_EINTERRUPTED)
             continue;
-        /* The task's source is again at the first of its batches: so do the sources of the tasks
-         * before it. A joint update of some tasks only is not possible. */
+        /* The task's source has gone back to its first batch of this step. The sources of earlier
+         * tasks must go back too, because a joint update needs all tasks. */
         int back = ET_OK;
         for (int k = 0; !back && k < i; k++)
             back = et_step_go_back(&m->parts[k].trainer->step, error);
@@ -366,7 +366,7 @@ static const et_trainer_class trainer_class = {
     .retry = retry,
 };
 
-/* ---- as an evaluator: one task after the other; a limit is of each ---- */
+/* ---- as an evaluator: one task after another; a limit is for each task ---- */
 
 static et_evaluator *evaluated(const et_multitask *m)
 {
@@ -496,7 +496,8 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     return status;
 }
 
-/* All ranks evaluate all tasks together, or rank 0 alone does: it is one evaluation. */
+/* All ranks evaluate all tasks together, or rank 0 evaluates all tasks alone, because the tasks
+ * form one evaluation. */
 static void choose_evaluation(et_multitask *m)
 {
     uint64_t print = (uint64_t)m->count; /* of all tasks that validate; 0 if one is unknown */
@@ -585,8 +586,8 @@ static int open_rest(et_multitask *m, et_error *error)
             return status;
     if ((status = et_metrics_new(&m->metrics, error)) || !trains)
         return status;
-    /* A step changes no parameter, nor its slots, that only other tasks use. A task with its own
-     * step chooses by itself. */
+    /* A step does not change parameters, and their slots, that only other tasks use. A task with
+     * its own step chooses its parameters itself. */
     for (int i = 0; !joint && !status && i < m->count; i++) {
         et_task_trainer *t = m->parts[i].trainer;
         if (t->pass && !t->task->class->train_step)

@@ -1,6 +1,6 @@
-/* Consequences of settings: recipes, which read and change settings by path, with values from an
- * echo and without a struct; the type of activations; the options of a trainer and of a controller.
- */
+/* Values that follow from settings: the values that a recipe chooses, the type of activations, and
+ * the options of a trainer and a controller. A recipe needs no struct: it reads settings from an
+ * echo and changes them by path. */
 #include "systems/modelgarden/recipe.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "systems/modelgarden/series.h"
 
 #define LENGTH        "trainer.train_steps"
-#define LENGTH_EPOCHS "trainer.train_epochs" /* the same length in epochs */
+#define LENGTH_EPOCHS "trainer.train_epochs" /* the same length, in epochs */
 
 const et_recipe *et_recipe_of(const et_experiment *experiment)
 {
@@ -280,7 +280,8 @@ void et_experiment_set_context(et_experiment *experiment, et_task_context *conte
     context->best_metric = et_trainer_own_metric(&experiment->trainer);
 }
 
-/* auto means the type that the run began with, also on a CPU that would choose another one. */
+/* `auto` is replaced by the type with which the run began, even if this CPU would choose another
+ * type. */
 int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                         et_error *error)
 {

@@ -20,8 +20,8 @@
 /* The input of a recipe. */
 typedef struct et_recipe_amounts {
     int64_t samples;   /* of the training data, such as rows */
-    double units;      /* of one pass over the data, in what batches are measured in; estimated
-                          before the data are opened */
+    double units;      /* amount of one pass over the data, in the unit of batches; estimated before
+                          the data are opened */
     int64_t steps;     /* updates of the run; 0: epochs says how long the run is */
     double epochs;     /* passes over the data, if steps is 0 */
     int64_t shards;    /* equal parts of a batch, at least 1; et_recipe_apply sets it */
@@ -39,24 +39,26 @@ typedef struct et_recipe_amounts {
 /* A setting that a recipe chooses. */
 typedef struct et_recipe_row {
     const char *setting; /* its value is a number: "task.model.dropout_rate" */
-    const char *label;   /* what people read in front of the value; NULL: the setting goes with the
-                            row above and is not shown */
+    const char *label;   /* word for people, printed before the value; NULL: the value belongs to
+                            the row above and is not printed */
     bool size;           /* of the model: chosen before the time of an update is known */
-    const char *const *unless; /* settings, ended by NULL; each replaces this one if it is not null,
-                                  "" or 0. NULL: none does */
+    const char *const *unless; /* settings, ended by NULL. If one of them is not null, "" or 0, the
+                                  recipe leaves this row's setting alone. NULL: no such settings */
 } et_recipe_row;
 
 typedef struct et_recipe_value {
-    double number; /* before choose, the setting's value; steps may be epochs: -1000 of each */
-    bool given;    /* a person has set it, or it has no effect: choose leaves number as it is */
+    double number; /* before choose: the setting's value. Numbers of steps may be numbers of epochs,
+                      as -1000 times the epochs */
+    bool given;    /* a person has set the value, or the setting has no effect: choose does not
+                      change number */
 } et_recipe_value;
 
 #define ET_RECIPE_MAX 32 /* rows of a recipe */
 
 typedef struct et_recipe {
     const char *experiment;    /* of the kind's rows; NULL: the recipe of fine-tuning */
-    const char *settings;      /* of fine-tuning: settings that are no numbers, and first values of
-                                  those that are; as et_experiment_set. NULL: none */
+    const char *settings;      /* of fine-tuning: settings that are not numbers, and first values of
+                                  numeric settings, as for et_experiment_set. NULL: none */
     const char *noun;          /* a sample: "pair" */
     const et_recipe_row *rows; /* [count] */
     int count;
@@ -80,7 +82,7 @@ int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_er
  * path (also the length of the run) if it is not set. */
 bool et_recipe_chooses(const et_experiment *experiment, const char *path);
 
-/* Takes those out of a tree of settings. */
+/* Removes the settings that the recipe chooses from a tree of settings. */
 void et_recipe_leave_out(const et_experiment *experiment, et_value *tree);
 
 /* As the recipe's method. */
@@ -94,14 +96,14 @@ bool et_recipe_has_length(const et_experiment *experiment);
 int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
                     et_error *error);
 
-/* For a new run of an experiment with a recipe, before its data are opened: measures and applies. A
- * run without a set length gets the recipe's length, in epochs. seconds: time limit, from which the
- * length is guessed; negative: none. */
+/* Prepares a new run with a recipe, before its data are opened: measures amounts and applies the
+ * recipe. A run without a set length gets the recipe's length, in epochs. seconds: time limit, from
+ * which the length is estimated; negative: no limit. */
 int et_recipe_begin(et_experiment *experiment, et_recipe_amounts *amounts, double seconds,
                     et_arena *arena, et_error *error);
 
-/* Settings that the recipe may choose (also the length of the run), if not set, get the values of
- * kept, the settings at the start of the run. */
+/* Copies settings from kept, the settings at the start of the run: those that the recipe may choose
+ * and nobody has set, and the length of the run. */
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                     et_error *error);
 

@@ -43,9 +43,9 @@
 typedef struct et_series_training {
     const char *name;       /* of its folder: "mlp_1" */
     const char *experiment; /* of the kind's rows */
-    const char *defaults;   /* on top of the experiment's, below those given to the run: YAML,
-                               "{task: {...}}"; NULL: none */
-    const char *settings;   /* on top of all, as for --set; NULL: none */
+    const char *defaults;   /* settings that replace the experiment's defaults; the run's settings
+                               have priority. YAML, "{task: {...}}"; NULL: none */
+    const char *settings;   /* settings with the highest priority, as for --set; NULL: none */
 } et_series_training;
 
 typedef struct et_series_candidate {
@@ -72,11 +72,11 @@ typedef struct et_series_run {
     int64_t step;   /* of the model, when written: the latest of a training */
     double seconds; /* estimated duration of all trainings, on two cores with AVX2; 0: unknown */
     const char *left_out; /* candidates that would exceed the time: "tabm (about 5:20)"; or NULL */
-    bool changed; /* settings were chosen by the data: open the task and the series again with them
-                   */
+    bool changed; /* the data have chosen settings: open the task and the series again with these
+                     settings */
 } et_series_run;
 
-/* A training whose task has just validated, with the weights of its best checkpoint. */
+/* A training whose task has just validated the weights of its best checkpoint. */
 typedef struct et_series_trained {
     et_task *task;     /* its settings outlive the series */
     et_params *params; /* take sets this to NULL if it keeps them */
@@ -95,17 +95,17 @@ typedef struct et_series {
     const char *(*candidate)(const char *experiment, const void *options, int i);
     /* On resume: copies the settings that the series has chosen from kept. */
     void (*adopt)(void *options, const void *kept);
-    /* task: open with the settings of experiment, some of which the data may choose; it outlives
-     * the series. seconds: the time limit of a new run; 0: the class chooses. */
+    /* task: opened with the settings of experiment, some of which the data may choose; outlives the
+     * series. seconds: the time limit of a new run; 0: the class chooses. */
     int (*open)(et_series_run **out, const et_experiment *experiment, et_task *task, double seconds,
                 et_error *error);
-    /* Before a training or its evaluation: puts files that it needs into its directory, which
-     * exists, and open data of the run into its settings, which the series outlives. */
+    /* Called before a training or its evaluation. Puts files that the training needs into its
+     * existing directory. Puts open data of the run into options, which the series outlives. */
     int (*prepare)(et_series_run *run, const char *directory, void *options, et_error *error);
-    /* Keeps what training number `training` of a candidate has predicted, and its weights. */
+    /* Keeps the predictions and the weights of a candidate's training number `training`. */
     int (*take)(et_series_run *run, int candidate, int training, et_series_trained *trained,
                 et_error *error);
-    /* Scores a candidate, all of whose trainings were taken. */
+    /* Scores a candidate after take was called for all of its trainings. */
     int (*score)(et_series_run *run, int candidate, et_series_score *score, et_error *error);
     /* Chooses weights, of sum 1, for the candidates that have a score, and sets the ensemble in
      * options. weights: [count]; score: of the model. */
@@ -119,8 +119,8 @@ typedef struct et_series {
 /* The series that the settings of an experiment ask for; NULL: a single training. */
 const et_series *et_series_of(const et_experiment *experiment);
 
-/* For an option `what`, such as "--init", that needs a single training. ET_ECONFIG: the settings
- * ask for a series. */
+/* Checks that the settings ask for a single training. what: the option that needs one, such as
+ * "--init". ET_ECONFIG: the settings ask for a series. */
 int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct et_synonym {
     const char *words;    /* with blanks between them; - and _ are equal */
     const char *commands; /* of an option: with blanks between them; NULL: all */
     const char *same; /* of an option: the option, or the setting (with a dot, and perhaps a value:
-                         a.b=1) that it exactly is; NULL: none */
+                         a.b=1) with exactly this meaning; NULL: none */
     const char *text; /* what to do instead; NULL: a row with `same` */
 } et_synonym;
 
@@ -36,9 +36,9 @@ typedef struct et_synonym {
 bool et_synonym_has(const et_synonym *row, const char *word, size_t length);
 /* Whether an option's row is for this command. */
 bool et_synonym_is_for(const et_synonym *row, const char *command);
-/* The first row with this word; NULL: none, or the program has no table. */
+/* The first row with this word; NULL: no such row, or the program has no table. */
 const et_synonym *et_synonym_find(const et_program *program, et_synonym_of of, const char *word);
-/* Appends ": TEXT" with the program's name in its commands; row NULL: nothing. */
+/* Appends ": TEXT", with the program's name in TEXT's commands. row NULL: appends nothing. */
 void et_synonym_print(et_strbuf *out, const et_synonym *row, const et_program *program);
 
 #endif

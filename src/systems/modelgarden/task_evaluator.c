@@ -5,8 +5,8 @@
  *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
  *            then always puts the trained weights back
  *
- * A program may replace begin, aggregate_logs and end. Its functions are called here, and call the
- * replaced function by the member's name (et_task_trainer.in_given).
+ * A program may replace begin, aggregate_logs and end. This file calls the replacements. A
+ * replacement may call the replaced function by the member's name (et_task_trainer.in_given).
  *
  * Several sets are evaluated one after another in one evaluation. At the end of a set its values
  * are stored under its name; the exporter gets the values of all sets.
@@ -14,8 +14,8 @@
  * Each of several ranks evaluates some batches of a set; the results are joined before the set's
  * values are computed (eval_shard.h).
  *
- * The plan is made at the first evaluation, because a short run may not need it. A step's logs are
- * made only if they are wanted; otherwise a step allocates nothing. */
+ * The plan is made at the first evaluation, because a short run may not need it. A step makes logs
+ * only on request; otherwise it allocates nothing. */
 #include <string.h>
 
 #include <etude/log.h>
@@ -287,8 +287,7 @@ static int begin_metrics(et_task_trainer *t, et_error *error)
 
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error);
 
-/* comm: ranks that evaluate together from here to the end; NULL: this rank evaluates all
- * batches. */
+/* comm: ranks that share the evaluation until its end; NULL: this rank evaluates all batches. */
 static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -423,7 +422,7 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     if (!status && v->reported && class->validation_step)
         status = et_metrics_results(v->loss, logs, error);
     if (!v->reported) {
-        /* A default step always gives a loss, which is not finite where no row counts. */
+        /* A default step always gives a loss. The loss is not finite if no row counts. */
         const char *name = et_task_name(t->task);
         if (class->validation_step)
             et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
@@ -440,8 +439,8 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     return status;
 }
 
-/* The set is over on all ranks. state NULL: the trainer's own; logs are those of a set that has no
- * name. */
+/* Ends a set on all ranks. state NULL: the trainer's own state. logs: of this set, if the sets have
+ * no names. */
 static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;

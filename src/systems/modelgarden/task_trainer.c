@@ -5,9 +5,9 @@
  *   step    next_train_inputs -> train_step -> check of the step's loss
  *   evaluate    task_evaluator.c
  *
- * A step that failed or was abandoned adds to no metric: metrics of the task are gathered
- * separately and added when the step is done. Only a task's own step is checked after its update,
- * because its loss is not known before. */
+ * A failed or abandoned step adds to no metric: the task's metrics are gathered separately and
+ * added when the step is done. The loss of a task's own step is known only after the update, so
+ * only this loss is checked then. */
 #include "systems/modelgarden/task_trainer.h"
 
 #include <math.h>
@@ -78,7 +78,8 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     return et_task_trainer_attach(t, state, NULL, true, error);
 }
 
-/* Called only if there is nothing to restore: drawing values takes most of the time of a start. */
+/* Called only if no checkpoint is restored, because drawing values takes most of the time of a
+ * start. */
 static int start(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -266,7 +267,8 @@ static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
 }
 
 /* Skips the batches from the checkpoint to the failure (Chowdhery et al. 2022, "PaLM", section 5.1)
- * and draws another random sequence: the same weights, data and masks would fail again. */
+ * and draws another random sequence. With the same data and masks, the same weights would fail
+ * again. */
 static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -297,8 +299,8 @@ static void build(et_scope *scope, void *payload)
     et_task_build(((et_task_trainer *)payload)->task, scope, true);
 }
 
-/* Frozen parameters keep stale gradients, so code that reads whole gradient arrays (ranks, several
- * batches, noise) needs a pass that derives by all. */
+/* Frozen parameters keep old gradients. Ranks, several batches and noise read whole gradient
+ * arrays, so they need a pass that derives by all parameters. */
 static bool derives_all(const et_task_trainer *t)
 {
     return t->options.batches != 1 || t->options.comm || t->privacy.wanted;
@@ -315,7 +317,7 @@ static et_strings frozen_of(const et_task_trainer *t)
     return o ? o->frozen : (et_strings){ 0 };
 }
 
-/* All expressions as one, "(?:a)|(?:b)"; NULL: none. */
+/* Joins all expressions to one, "(?:a)|(?:b)"; NULL: no expressions. */
 static int join_frozen(et_task_trainer *t, const char **out, et_error *error)
 {
     const et_strings frozen = frozen_of(t);
@@ -475,7 +477,7 @@ static int open_step(et_task_trainer *t, et_error *error)
                   : et_task_check_metrics(t->task, t->metrics.own, t->metrics.window, error);
 }
 
-/* ---- what trains ---- */
+/* ---- the trained parameters ---- */
 
 typedef struct trained {
     const et_patterns *frozen;
@@ -527,7 +529,7 @@ static int choose_trained(et_task_trainer *t, const et_patterns *patterns, et_gr
     return status;
 }
 
-/* Without frozen parameters, *out is NULL and the given group counts. */
+/* *out NULL: no parameter is frozen, so the given group decides. */
 static int open_trained(et_task_trainer *t, et_group **out, et_error *error)
 {
     et_patterns *patterns;

@@ -1,4 +1,4 @@
-/* The members of Model Garden's Trainer that a driver does not call, for the same trainer. */
+/* The members of Model Garden's Trainer that a driver does not call. */
 #include "systems/modelgarden/task_trainer_private.h"
 
 #include "base/alloc.h"

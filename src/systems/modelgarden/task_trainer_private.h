@@ -34,21 +34,21 @@ typedef struct et_validation {
     et_metrics *own;       /* of build_metrics */
     et_metrics *loss;      /* the loss that a task's own validation step logs */
     int *index;            /* [measures] */
-    bool reported;         /* it has logged a loss */
+    bool reported;         /* a validation step gave a loss */
     bool stateless;        /* outputs of steps are dropped */
     int64_t step;          /* the step that is validated */
     bool taken;            /* the batch of the next eval_step was read */
     et_arena step_arena;   /* until the next batch */
     et_value *extra;       /* values that bypass the model; NULL: not allowed */
     et_eval_shard shard;   /* assigns the batches of a set to ranks */
-    et_metrics *joined[3]; /* of the set: those above */
+    et_metrics *joined[3]; /* of the set: metrics, own and loss */
     et_arena arena;        /* until the next evaluation */
     et_value *state;
     et_task_internals internals;
     et_task_step now;
 } et_validation;
 
-/* Functions that `given` may replace, and may call inside the replacement. */
+/* Functions that `given` may replace. A replacement may call the replaced function. */
 typedef enum et_given_hook {
     ET_GIVEN_TRAIN_LOOP_BEGIN,
     ET_GIVEN_TRAIN_LOOP_END,
@@ -83,7 +83,7 @@ struct et_task_trainer {
         et_privacy_options options;
     } privacy;
     et_task_trainer_given given;
-    et_source *source; /* NULL: there is no training, and no pass and step */
+    et_source *source; /* NULL: no training data, so no pass and no step */
     et_pass *pass;
     int64_t derived_size; /* elements that the pass derives by */
     et_optimizer *optimizer;
@@ -91,9 +91,9 @@ struct et_task_trainer {
     et_overflow_scale overflow; /* of any class */
     et_task_metrics metrics;
     et_arena arena;
-    et_value *logs; /* of a train_step of the task's own; NULL: it has none */
+    et_value *logs; /* logs of the task's own train_step; NULL: the task uses the default step */
     et_step step;
-    bool stepped;                  /* since it was opened */
+    bool stepped;                  /* a step was made since the trainer was opened */
     bool in_loop;                  /* of steps, which has begun and not ended */
     bool in_given[ET_GIVEN_HOOKS]; /* the given function is running: a call means the default
                                       function */
@@ -138,8 +138,8 @@ int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et
  * unknown. A decay in epochs becomes one in steps. */
 int et_task_trainer_count_epochs(et_task_trainer *trainer, int64_t batches, et_error *error);
 
-/* Attaches its state besides parameters and optimizer. name: prefix of each part's name; NULL:
- * none. data: with the position in the training data. */
+/* Attaches the trainer's state except parameters and optimizer. name: prefix of each part's name;
+ * NULL: none. data: also attaches the position in the training data. */
 int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name, bool data,
                            et_error *error);
 
@@ -148,7 +148,7 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
-/* Begins a loop, unless it has begun. */
+/* Begins a loop of steps if none has begun. */
 int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 
 /* Resets the metrics of loops. */
@@ -163,10 +163,10 @@ int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error
 /* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
 int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
 
-/* Checks the loss of the last step. ET_EDIVERGED: it is not finite, or above the bound. */
+/* Checks the loss of the last step. ET_EDIVERGED: the loss is not finite, or above the bound. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 
-/* Opens source and pass, if there is data. */
+/* Opens source and pass of the validation, if the task has validation data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);
 void et_validation_release(et_validation *validation);
 /* Whether ranks may share the evaluation. */
@@ -186,7 +186,7 @@ typedef struct et_multitask_member {
     int64_t epoch; /* of its data, from 1; 0: it has had no step, or that is not known */
 } et_multitask_member;
 
-/* A count of each task, as a part of the state. */
+/* of its data, from 1; 0: the task has had no step, or the epoch is unknown */
 typedef struct et_multitask_counts {
     et_multitask *of;
     size_t member; /* offset of the count in et_multitask_member */
@@ -202,7 +202,7 @@ struct et_multitask {
     double (*share)(void *payload, int part, int64_t step);
     void *payload;     /* of share */
     et_params *params; /* borrowed */
-    et_task *whole;    /* that they make; borrowed. NULL: none */
+    et_task *whole;    /* the task made of all tasks; borrowed. NULL: none */
     et_multitask_counts steps, epochs;
     et_multitask_member *parts; /* [count]; trainers are owned */
     int count;
@@ -211,7 +211,7 @@ struct et_multitask {
     et_metrics *metrics; /* joint: total_loss */
     et_update update;    /* joint: result of the last step */
     double loss;         /* joint: total, of the last step */
-    int evaluated;       /* the task that is evaluated; count: none */
+    int evaluated;       /* index of the task that is evaluated; count: no evaluation */
     int64_t at;          /* the step that is evaluated */
     int64_t eval_done;   /* batches of earlier tasks in this evaluation */
     et_arena arena;      /* of results, until the next evaluation */

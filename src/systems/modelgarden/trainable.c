@@ -210,7 +210,8 @@ int et_trainable_batches(const et_trainable *trainable, int64_t *count, et_error
                                 : et_task_trainer_batches(trainable->one, count, error);
 }
 
-/* One store and one optimizer, which are the first task's; joint training adds gradients up. */
+/* All tasks use the store and the optimizer of the first task; joint training adds their
+ * gradients. */
 et_trainable_facts et_trainable_facts_of(const et_trainable *trainable)
 {
     const et_multitask *m = trainable->multitask;

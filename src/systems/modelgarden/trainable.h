@@ -25,8 +25,8 @@ typedef struct et_main_metrics {
  * "a/b", or if the list is full. */
 void et_main_metrics_add(et_main_metrics *metrics, const char *name);
 
-/* The validation value that chooses the best of a task, from the first set of validation data;
- * NULL: the task names none. The name begins with prefix, as below. */
+/* The validation value that chooses the best checkpoint of a task, from the first validation set.
+ * The name begins with prefix, as below. NULL: the task names none. */
 int et_main_metrics_best(const char **name, const et_task_trainer *trainer, const char *prefix,
                          et_arena *arena, et_error *error);
 
@@ -42,13 +42,14 @@ int et_trainable_open(et_trainable **out, et_task *task, et_device *device, et_p
                       const et_task_trainer_options *options, et_error *error);
 void et_trainable_close(et_trainable *trainable); /* NULL allowed */
 
-/* asked: a name from the settings, or ET_BEST_AUTO; NULL: none. *best: the validation value that
- * chooses the best; NULL: none. Names live in arena or are the task's. */
+/* Finds the validation value that chooses the best checkpoint. asked: a name from the settings, or
+ * ET_BEST_AUTO; NULL: no best is wanted. *best NULL: no best. Names live in arena or are the
+ * task's. */
 int et_trainable_best_metric(const et_trainable *trainable, const char *asked, const char **best,
                              et_arena *arena, et_error *error);
 
-/* The validation metrics to show: first best, if not NULL, then the main metrics. *most: how many
- * if there is room: 2 for one task; all for several tasks or sets. */
+/* The validation metrics to show: best first (unless NULL), then the main metrics. *most: how many
+ * to show if the line has room: 2 for one task, all for several tasks or sets. */
 int et_trainable_shown_metrics(const et_trainable *trainable, const char *best,
                                et_main_metrics *shown, int *most, et_arena *arena, et_error *error);
 

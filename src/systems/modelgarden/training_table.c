@@ -1,5 +1,5 @@
-/* The table of a training. Numbers of a column have their points below each other: 12.34 and 9.876
- * get the same four decimals, some of them blank. */
+/* The table of a training. The decimal points of a column are aligned: a number has four decimals
+ * at most, and blanks replace missing decimals. */
 #include "systems/modelgarden/training_table.h"
 
 #include <math.h>
@@ -52,8 +52,8 @@ static void say(table *t)
         t->options.print(t->line.data);
 }
 
-/* "new/accuracy" for "new/validation_accuracy". A loss keeps its "validation_", since the training
- * has a loss too. If the label exceeds room, only the metric's name is used. */
+/* "new/accuracy" for "new/validation_accuracy". A loss keeps "validation_", because the training
+ * also has a loss. If the label is longer than room, the metric's name is used alone. */
 static void make_label(char out[LABEL_MAX], const char *metric, int room)
 {
     const char *last = metric + strlen(metric);
@@ -65,7 +65,7 @@ static void make_label(char out[LABEL_MAX], const char *metric, int room)
     et_plain_copy(out, LABEL_MAX, (int)strlen(label) > room ? name : label);
 }
 
-/* Right-aligned in its column, two spaces after the one before. */
+/* Right-aligned in its column, two spaces after the previous column. */
 static void append_cell(et_strbuf *line, int width, const char *text)
 {
     et_strbuf_append_blanks(line, 2 + width - (int)et_utf8_columns(text, strlen(text)));
@@ -154,7 +154,7 @@ static void write_head(table *t, const et_value *validation)
 
 /* ---- rows ---- */
 
-/* Four digits, with blanks in place of missing decimals. A number without room for a point is
+/* Four digits, with blanks in place of missing decimals. A number that is too long for a point is
  * written as it is. */
 static void append_number(et_strbuf *line, int width, double value)
 {
@@ -169,7 +169,7 @@ static void append_number(et_strbuf *line, int width, double value)
         append_cell(line, width, et_format_value(value).text);
 }
 
-/* validation NULL: none at this step. Without memory for a line, the line is not shown. */
+/* validation NULL: no validation at this step. If a line cannot be allocated, it is not shown. */
 static void write_row(table *t, int64_t step, const et_value *validation)
 {
     const et_training_table_options *o = &t->options;
@@ -208,7 +208,7 @@ static int table_write(et_sink *self, int64_t step, const et_value *values, et_e
     const et_training_table_options *o = &t->options;
     const et_value *train = et_value_get(values, ET_LOGGED_TRAIN),
                    *validation = et_value_get(values, ET_LOGGED_VALIDATION);
-    (void)error; /* a row that cannot be shown stops nothing */
+    (void)error; /* training continues if a row cannot be shown */
     if (train && (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
                   et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))) /* of several tasks */
         t->loss_step = step;

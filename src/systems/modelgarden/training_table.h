@@ -21,13 +21,13 @@
 struct et_progress;
 
 typedef struct et_training_table_options {
-    /* Borrowed, as all texts. NULL: nothing trains; rows are results, which go to standard output
-     * and have no columns of loss, epoch and time. */
+    /* Texts are borrowed. NULL: no training; rows are results, which go to standard output and have
+     * no columns of loss, epoch and time. */
     struct et_progress *progress;
     void (*print)(
         const char *line);   /* without progress: prints a row, which goes to standard output */
-    const char *log;         /* the file with all values; NULL: there is none */
-    const char *best;        /* the metric that chooses the best row, which is marked; NULL: none */
+    const char *log;         /* the file with all values; NULL: none */
+    const char *best;        /* the metric that chooses the marked best row; NULL: none */
     bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
     int most;                /* columns of metrics at most */

@@ -34,7 +34,7 @@
  *
  * Values that depend on the clock are under "time", so logs of equal runs are equal without it. */
 
-/* Actions are due at multiples of the interval, so a resumed run acts at the same steps. */
+/* Actions are due at multiples of their interval, so a resumed run acts at the same steps. */
 static int64_t due(const et_action *action, int64_t step)
 {
     const et_own_action *self = (const et_own_action *)action;
@@ -421,7 +421,7 @@ void et_controller_set_length(et_controller *c, int64_t steps)
     c->options.train_steps = loop->goal.target = loop->target = steps;
 }
 
-/* This also completes a validation that was due at this step and was interrupted. */
+/* Also completes an interrupted validation of this step. */
 static int evaluate_last(void *self, et_error *error)
 {
     et_controller *c = self;
@@ -463,8 +463,8 @@ et_controller_facts et_controller_facts_of(const et_controller *c)
     return facts;
 }
 
-/* Opening the logs cuts them off, so a checkpoint must be read before, and a finished run opens
- * none. */
+/* Opening the logs cuts them off. So a checkpoint is restored before, and a finished run opens no
+ * logs. */
 static int restore(et_controller *c, et_error *error)
 {
     et_inner_loop *loop = &c->loop;
@@ -507,8 +507,8 @@ static int attach(et_controller *c, et_error *error)
     return status ? status : et_state_add(c->state, "progress", &et_progress_part, &c->loop, error);
 }
 
-/* Parts are restored in the order of adding. Without a trainer, the directory belongs to another
- * process, so the run has no directory. */
+/* Parts are restored in the order of adding. A controller without a trainer reads the directory of
+ * another process, so its run gets no directory. */
 static int open_parts(void *self, et_error *error)
 {
     et_controller *c = self;
@@ -671,7 +671,7 @@ bool et_controller_finished(const et_controller *controller)
 
 int et_controller_train(et_controller *c, et_error *error)
 {
-    /* Nothing acts if no step is left, so the program's changes are saved here. */
+    /* If no step is left, no action runs, so this call saves the program's changes. */
     const int64_t steps = c->options.train_steps;
     const et_goal goal = { .target = steps, .saves = c->loop.trainer->step >= steps };
     if (et_controller_is_called(c))

@@ -38,11 +38,11 @@ struct et_controller {
     int own_row[ET_OWN_ACTIONS]; /* index in loop.actions */
     int64_t eval_steps;          /* of an evaluation that is due; 0 and -1: all data */
     double evaluation_rate;      /* steps per second of the last one; NaN: it used all data */
-    double evaluation_seconds;   /* of the last one; 0: there was none */
-    int64_t evaluated;           /* step of the last one; -1: there was none */
+    double evaluation_seconds;   /* of the last evaluation; 0: none yet */
+    int64_t evaluated;           /* step of the last evaluation; -1: none yet */
     bool improving;              /* the last evaluation was better than all before */
     et_unchanged unchanged;
-    bool finished; /* nothing was left to do at opening */
+    bool finished; /* when it was opened, the run had nothing left to do */
     bool restored; /* without a trainer: weights are from a checkpoint */
 };
 
@@ -56,7 +56,7 @@ static inline bool et_controller_trains(const et_controller *c)
     return c->loop.trainer != &c->nobody;
 }
 
-/* Asserts what holds at the begin of a call. */
+/* Asserts the relations of the members at the begin of a call. */
 static inline void et_controller_sane(const et_controller *c)
 {
     et_inner_loop_sane(&c->loop);

@@ -131,7 +131,7 @@ int et_controller_save(et_controller *c, et_error *error)
 typedef struct restoring {
     et_controller *controller;
     const char *path;
-    int64_t step; /* that was restored; -1: path is NULL and there is no checkpoint */
+    int64_t step; /* the restored step; -1: path is NULL and there is no checkpoint */
 } restoring;
 
 /* Loads only the weights. */
@@ -202,7 +202,7 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
 
 /* ---- evaluation ---- */
 
-/* Evaluation actions act here, once, because no loop is running. */
+/* No loop is running, so evaluation actions run now, once. */
 static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
 {
     int status = et_run_check(c->run, error);
@@ -241,7 +241,7 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
 
 typedef struct following {
     et_controller *controller;
-    int64_t eval_steps, last; /* last: the last step that was evaluated or skipped; -1: none */
+    int64_t eval_steps, last; /* last: the last evaluated or skipped step; -1: none */
     double timeout, since;
     et_done_fn *done;
     void *payload;
@@ -262,7 +262,7 @@ static int evaluate_next(et_controller *c, following *w, const char *path, et_er
     restoring r = { c, path, -1 };
     et_error reason = ET_ERROR_INIT;
     int status = et_together_run(c->options.run.comm, load_weights, &r, &reason);
-    if (status == ET_ENOTFOUND || status == ET_EFORMAT) { /* it is gone, or damaged, on a rank */
+    if (status == ET_ENOTFOUND || status == ET_EFORMAT) { /* a rank found it missing or damaged */
         et_comm_resume(c->options.run.comm);
         et_log(ET_LOG_WARNING, "%s; skipped", reason.text);
         return ET_OK;

@@ -3,8 +3,9 @@
  *   train   train_loop_begin, a cursor if there is none, train_step n times, train_loop_end
  *   eval    eval_begin, a cursor (new, unless kept), eval_step and eval_reduce n times, eval_end
  *
- * A driver calls loop_begin right after a log. Here a loop begins with its first step, so the hook
- * comes after the actions in between. A run that was saved there calls the hook when it resumes. */
+ * A driver calls loop_begin right after a log. train_loop_begin is called later, before the first
+ * step, so the actions after the log come first. A run that was saved in between calls the hook
+ * when it resumes. */
 #include <etude/standard.h>
 
 #include <math.h>
@@ -23,12 +24,12 @@
 
 /* A cursor over a data set, which is a tree of sources, lives from begin until it is dropped, and
  * continues over the calls in between. Batches are allocated with the cursor, so reading allocates
- * nothing. Other readers may read the same sources between two batches: each continues after its
- * own last one. */
+ * nothing. Other readers may read the same sources between two batches. Each reader continues after
+ * its own last batch. */
 typedef struct leaf {
     char *path; /* owned; "" of a data set that is one source */
     et_source *source;
-    et_batch *batch;   /* owned: the one read last */
+    et_batch *batch;   /* owned: the last batch */
     et_position after; /* the position after this batch */
     et_position mark;
 } leaf;
@@ -195,7 +196,7 @@ static int cursor_return(et_source_tree_cursor *cursor, et_error *error)
     return status;
 }
 
-/* ---- what resumes ---- */
+/* ---- state that resumes ---- */
 
 struct et_standard_data {
     et_source_tree_cursor *cursor;

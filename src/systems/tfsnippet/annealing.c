@@ -157,8 +157,8 @@ void et_annealing_variable_anneal(et_annealing_variable *variable)
 
 /* ---- bound values ---- */
 
-/* A value that the store already has is not written, so nothing waits for a save that reads the
- * store. */
+/* If the store already has the value, nothing is written, so the call need not wait for a save that
+ * reads the store. */
 double et_dynamic_get(const et_dynamic *dynamic)
 {
     return dynamic->get ? dynamic->get(dynamic->payload) : dynamic->constant;

@@ -182,7 +182,7 @@ static bool is_due(et_loop *loop, const char *name)
     return true;
 }
 
-/* One event for all due metrics. */
+/* Fires one event for all due metrics. */
 static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -206,9 +206,9 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
 
 /* ---- the valid metric ---- */
 
-/* The valid metric and early stopping. The run keeps the best step as a whole snapshot, in addition
- * to the last ones. Without a directory, the values of the parameters are kept here. When a clean
- * end goes back to the best step, checkpoints of the last steps do not change. */
+/* The valid metric and early stopping. The run keeps a checkpoint of the best step in addition to
+ * the last steps. Without a directory, this file keeps the values of the parameters. At the end
+ * without failure, the best parameters are restored; checkpoints do not change. */
 
 void et_loop_read_best(et_loop *loop)
 {
@@ -404,7 +404,7 @@ static void copy_parameter(const et_loop *loop, float *to, const float *from, in
            (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
 }
 
-/* Reads a whole file. If only a group is wanted, restores the other parameters from a copy. */
+/* Reads a whole file. If only a group is restored, keeps the other parameters by a copy. */
 static int take_file(et_loop *loop, const char *path, et_error *error)
 {
     size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
@@ -424,8 +424,8 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     return status;
 }
 
-/* *own: the snapshot is of the step and the value that this run found best. Another run that began
- * anew in the directory may have saved the same step. */
+/* *own: the file has the best step and value of this run. Another run may have started anew in the
+ * directory and saved the same step. */
 static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;

@@ -105,7 +105,7 @@ static const char *keep(et_loop *loop, const char *text)
     return text ? et_arena_strdup(&loop->arena, text) : NULL;
 }
 
-/* Copies texts as the loop uses them: names with their defaults, "" as NULL if it means none. */
+/* Copies texts, with defaults for names; "" becomes NULL if it means "none". */
 static int copy_options(et_loop *loop, const et_loop_options *given, et_error *error)
 {
     et_loop_options *o = &loop->options;
@@ -160,7 +160,7 @@ static bool is_wanted(const et_params *params, int index, void *given)
     return !given;
 }
 
-/* From here on, options.group is not NULL only if the caller gave a group. */
+/* From here on, options.group is NULL if the caller gave no group. */
 static int choose_group(et_loop *loop, et_error *error)
 {
     const et_group *given = loop->options.group;
@@ -498,7 +498,7 @@ static int open_run(et_loop *loop, et_error *error)
     return et_run_open(&loop->run, &run, error);
 }
 
-/* From a file, or from the newest checkpoint of the directory, if there is one. */
+/* From a file, or from the newest checkpoint of the directory, if any. */
 static int restore(et_loop *loop, et_error *error)
 {
     const char *from = loop->options.restore_checkpoint;
@@ -598,7 +598,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
 
 /* ---- end ---- */
 
-/* A part of the end, which all ranks do. An earlier failure is the one reported. */
+/* Part of the end that all ranks do. The first failure is reported. */
 static void end_part(et_loop *loop, int (*part)(void *loop, et_error *error))
 {
     et_error failure = ET_ERROR_INIT;
@@ -689,7 +689,7 @@ int64_t et_loop_max_step(const et_loop *loop)
     return loop->options.max_step;
 }
 
-/* Allowed before the loop begins, too. */
+/* Also allowed before the loop begins. */
 static int set_max(et_loop *loop, int64_t *max, int64_t value, const char *name)
 {
     if (loop->error.status)

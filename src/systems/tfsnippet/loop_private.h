@@ -22,9 +22,9 @@
 /* ---- steps.c: the batches of steps ---- */
 
 /* Sources by name, each with a cursor (data/batches/source.h). A pass begins at the beginning of
- * the data, or of the next pass of data that repeat, also after a pass that was left. While a pass
- * is open, no other reader may begin a pass of the same source. Between two passes other readers
- * may; the loop then goes back to its position.
+ * the data, or, if the source repeats, at the beginning of its next pass. This also holds after an
+ * unfinished pass. While a pass is open, no other reader may begin a pass of the same source. Other
+ * readers may read between two passes; the loop then returns to its own position.
  *
  * The state has, for each source, the position of the next batch of a step. The source without a
  * name is the first one used; its saved position is applied when that source is known. */
@@ -33,7 +33,7 @@ typedef struct et_flow {
     char *reader; /* owned: "a loop (source train)" */
     et_batch_cursor cursor;
     int64_t over;      /* passes that ended in this epoch of the loop */
-    int64_t pass_over; /* ended passes to report again, because the epoch was restored */
+    int64_t pass_over; /* ended passes to report again after a restore within an epoch */
     bool empty;        /* no batch was read since the begin of the data */
     bool known;        /* the source has a position of this loop: read, or restored */
     bool open;         /* a pass is open */
@@ -65,11 +65,11 @@ typedef struct et_logger_list {
     size_t capacity;
 } et_logger_list;
 
-/* Zero: nothing was collected. */
+/* Zero: no values yet. */
 typedef struct et_logger {
     et_logger_item *items; /* [count], owned, in order of their first value */
     size_t count, capacity;
-    et_logger_list spare; /* memory that is used again */
+    et_logger_list spare; /* reused memory */
 } et_logger;
 
 /* ---- the loop ---- */
@@ -84,7 +84,7 @@ typedef struct et_loop_object {
     void *self;
 } et_loop_object;
 
-/* A pair that is open, or was: its memory is used again. */
+/* A pair of calls. A closed pair keeps its memory for the next one. */
 typedef struct et_loop_pair {
     const char *name;         /* in the arena */
     et_statistics *collector; /* owned; NULL: a timer */
@@ -132,7 +132,7 @@ typedef struct et_loop_metrics {
 /* The valid metric. */
 typedef struct et_loop_best {
     bool smaller_is_better;
-    bool is_last; /* its last value is the best, until it is printed */
+    bool is_last; /* the last collected value is the best; false after printing */
     double value; /* NaN: none yet */
     int64_t step;
     float *values; /* without a directory: [flat size of the store] */
@@ -148,7 +148,7 @@ struct et_loop {
     et_event_hub *events;
     et_run *run;       /* from begin to end; otherwise NULL */
     et_sink *writer;   /* of the run or borrowed; NULL: none */
-    et_patterns *skip; /* names that are not written; NULL: none */
+    et_patterns *skip; /* names whose values are not written; NULL: none */
     et_error error;    /* the first failure */
     /* ENDING: EXIT_LOOP is fired. */
     enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDING, ET_LOOP_ENDED } phase;
@@ -163,7 +163,7 @@ struct et_loop {
     et_loop_own own;
     et_loop_metrics metrics;
     struct {
-        et_strbuf line, plain; /* memory for what is printed */
+        et_strbuf line, plain; /* reused memory of printed lines */
         bool quiet;            /* another rank prints */
     } out;
     et_loop_best best;
@@ -173,7 +173,7 @@ struct et_loop {
 
 /* Whether a call may continue: between begin and end, without an earlier failure. */
 int et_loop_ready(et_loop *loop);
-/* The same in an epoch. */
+/* The same, and an epoch must be open. */
 int et_loop_ready_in_epoch(et_loop *loop);
 
 /* ET_EUSAGE while an event is fired; otherwise the earlier failure, if any. */
@@ -181,11 +181,12 @@ int et_loop_refuse_in_handler(et_loop *loop);
 
 /* Fires an event with `event` as `what`; sets its loop. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
-/* The same of a trainer's or an evaluator's own events: the loop is neither left nor advanced in
- * their handlers either. */
+/* The same for events of a trainer or an evaluator. Their handlers may not leave or advance the
+ * loop either. */
 int et_loop_fire_of(et_loop *loop, et_event_hub *events, const char *name, const void *event,
                     bool reverse, et_error *error);
-/* A failure that came without a text gets the loop's, if it has failed. Returns status. */
+/* Gives a failure without a text the text of the loop's failure, if the loop has failed. Returns
+ * status. */
 int et_loop_explain(const et_loop *loop, int status, et_error *error);
 
 /* A line for people. */
@@ -213,9 +214,9 @@ void et_logger_release(et_logger *logger);
 /* Part of the state. */
 extern const et_part_class et_loop_metrics_part;
 
-/* step_time or epoch_time since *begun, unless it is collected. */
+/* Collects step_time or epoch_time since *begun, unless it was collected already. */
 int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
-/* Pairs that were begun in a step that is over, or all. */
+/* Drops the open pairs of the finished step, or with `all` every open pair. */
 void et_loop_drop_pairs(et_loop *loop, bool all);
 /* A timer that may not have ended. */
 void et_loop_drop_timer(et_loop *loop, const char *name);

@@ -60,12 +60,12 @@ typedef struct job {
     et_pass *pass; /* borrowed */
     uint64_t seed;
     et_eval_shard share;
-    et_strbuf row; /* of a batch: its number of rows, and what pack appends */
+    et_strbuf row; /* of a batch: its number of rows, then the bytes that pack appends */
     /* At the first batch, on all ranks: checks the outputs; NULL: not needed. */
     int (*check)(struct job *self, const et_batch *batch, et_error *error);
     int (*pack)(struct job *self, const et_batch *batch, et_error *error);
-    et_outputs *all;          /* of those that are collected */
-    const char *const *names; /* [count]: of those that are averaged */
+    et_outputs *all;          /* collected outputs */
+    const char *const *names; /* [count]: averaged outputs */
     double *sums, weight;     /* [count] */
     int count;
 } job;
@@ -125,7 +125,7 @@ static int fail_apart(et_error *error)
     return et_fail(error, ET_EFAIL, "ranks ran on different batches");
 }
 
-/* The number of rows that a row begins with; what follows is size bytes. */
+/* Reads the number of rows at the begin of a row; size bytes follow. */
 static bool read_rows(int64_t *rows, const char **row, size_t *size)
 {
     if (*size < sizeof *rows)

@@ -260,7 +260,7 @@ static int compare(void *payload, const char *a, const char *b)
     return times ? times : strcmp(a, b);
 }
 
-/* printf shows the sign of NaN, which says nothing. */
+/* printf shows the sign of NaN, which has no meaning. */
 static double unsigned_nan(double value)
 {
     return isnan(value) ? fabs(value) : value;
@@ -369,7 +369,7 @@ static size_t prefix_length(const char *group, const char *name)
     return within ? length + 1 : 0;
 }
 
-/* The name as it is in the table; NULL: it is not there. */
+/* The name as in the table; NULL: not in the table. */
 static const char *name_in(const et_variables_options *o, int group, const char *name)
 {
     et_assert(group >= ALL && group <= o->group_count);
@@ -390,7 +390,7 @@ typedef struct table {
     int title_length;
     const char *slash; /* after the title of a group */
     int64_t elements;
-    et_grid grid; /* name, shape, elements; nothing: no variable is of the group */
+    et_grid grid; /* name, shape, elements; prints nothing if the group has no variable */
 } table;
 
 static table table_of(const summary *s, int group)

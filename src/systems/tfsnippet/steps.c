@@ -163,7 +163,7 @@ static int open_pass(et_flow *flow, et_error *error)
     return status;
 }
 
-/* A pass is unfinished if its cursor has given a batch and the next batch is of the same pass. */
+/* A pass is unfinished if its cursor has given a batch and its next batch is of the same pass. */
 static int leave_pass(et_flow *flow, et_error *error)
 {
     if (!flow->cursor.begun || flow->cursor.waits) {
@@ -223,8 +223,7 @@ static int save_flows(const void *self, et_value *dict, et_error *error)
         et_value_set_int(one, "pass", within ? flow->cursor.pass : -1);
         et_value_set_int(one, "over", flow->over);
     }
-    /* The restored position of the unnamed source, as long as no step has shown which source that
-     * is. */
+    /* Keeps the restored position of the unnamed source until a step shows which source that is. */
     const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");
     if (!waiting)
         return ET_OK;
@@ -292,7 +291,7 @@ static int save(et_loop *loop)
     return et_run_save(loop->run, loop->at.step, false, &loop->error);
 }
 
-/* Makes a save that was requested and not yet made: it has the epoch as ended. */
+/* Closes the epoch, then makes a requested save, so the saved epoch has ended. */
 static void drop(et_loop *loop)
 {
     close_epoch(loop);
@@ -302,7 +301,7 @@ static void drop(et_loop *loop)
         save(loop);
 }
 
-/* The program ends here: a restart continues in this epoch. */
+/* The program ends now: a restart continues in this epoch. */
 void et_loop_end_open(et_loop *loop)
 {
     if (save_asked(loop) && !loop->error.status) {

@@ -1,7 +1,7 @@
 /* An evaluator and a trainer. An evaluation goes from the beginning of the source to the end of its
- * pass and adds weight times value, batch by batch. Doubles are added in the order of batches, so
- * every run has the same bits, for any number of ranks: the row of a batch is the weight and the
- * value of each metric, and rows come in that order (eval_shard.h). */
+ * pass and adds weight times value, batch by batch. Each batch gives a row: the weight, and the
+ * value of each metric. Rows arrive in the order of batches (eval_shard.h) and are added as
+ * doubles, so the bits do not depend on the number of ranks. */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>
@@ -124,7 +124,7 @@ struct et_loop_evaluator {
     double *sums, *weights;
     et_eval_shard shard;   /* divides batches among ranks */
     et_bound_values *more; /* of the run */
-    et_loop_metric *last;  /* [metrics]: those that had values in the last run come first */
+    et_loop_metric *last;  /* [metrics]: metrics that had values in the last run come first */
     int last_count;
     bool running;
 };
@@ -356,8 +356,8 @@ et_event_hub *et_loop_evaluator_events(et_loop_evaluator *e)
 
 /* A trainer of a loop. It calls the loop's next epoch and next step, and fires its own events in
  * between, in the order of include/etude/loop_trainer.h. A hook is a handler of one of these events
- * that first checks the loop's counter. Results of evaluation, annealing or logging in a step are
- * therefore in the state that is saved after the step. */
+ * that first checks the loop's counter. So the state that is saved after a step contains the
+ * results of the step's evaluation, annealing and logging. */
 
 /* The trainer frees hooks only when it is closed, because a hook may remove itself. */
 typedef struct hook {
@@ -382,7 +382,7 @@ struct et_loop_trainer {
     size_t hook_count, hook_capacity;
     bool running;
     bool noted; /* the loop saves the optimizer */
-    int status; /* of the run: its first failure, after which nothing is fired or run */
+    int status; /* the first failure of the run, after which no event is fired and no step is run */
     et_error error;
 };
 
@@ -401,7 +401,8 @@ static const char *const all_events[] = {
 
 /* ---- opening and closing ---- */
 
-/* With shards, a pass has only the outputs of its last shard, so histograms need a whole batch. */
+/* With shards, a pass has only the outputs of its last shard. Histograms need the outputs of a
+ * whole batch. */
 static int check_histograms(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
 {
     if (o->histogram_count < 0 || (o->histogram_count && !o->histograms))

@@ -15,7 +15,7 @@
 #include "train/ranks/compare.h"
 #include "train/ranks/eval_shard.h"
 
-/* The optimizer is the default one: it does nothing here, and keeps no average. */
+/* Uses the default optimizer, which does nothing in an evaluation and keeps no average. */
 static int open_trainer(et_evaluation *e, const char *directory, et_error *error)
 {
     const et_task_kind *kind = e->experiment->kind;

@@ -1,12 +1,12 @@
-/* Evaluates a trained model on its validation data, as training does, while the run may be
- * training: the run is neither locked nor written. An export works too: its settings name the data.
+/* Evaluates a trained model on its validation data, with the results that training logs. The run
+ * may train meanwhile, because an evaluation neither locks nor writes it. An export can be
+ * evaluated too; its settings name the data.
  *
  *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
  *     et_evaluation_open(&evaluation, &error);            task, data, parameters
  *     et_evaluation_load(&evaluation, NULL, &error);      weights: the best checkpoint's
  *     et_evaluation_run(&evaluation, logs, &error);       logs: a dict
- *     et_evaluation_close(&evaluation);                   also if it was not opened
- */
+ *     et_evaluation_close(&evaluation);                   also if it was not opened */
 #ifndef ETUDE_SYSTEMS_TRAINING_EVALUATION_H
 #define ETUDE_SYSTEMS_TRAINING_EVALUATION_H
 
@@ -22,8 +22,9 @@ typedef struct et_evaluation {
     void *listener; /* tell(listener, line) gets the lines of a task; tell NULL: no one */
     void (*tell)(void *listener, const char *line);
     const volatile sig_atomic_t *stop; /* not 0: ends with ET_EINTERRUPTED; NULL: never */
-    et_comm *comm;     /* ranks that all do the same, and share the work; borrowed. NULL: alone */
-    et_device *device; /* borrowed; NULL: one of its own */
+    et_comm *comm;     /* ranks that make the same calls and share the work; borrowed. NULL: this
+                          process alone */
+    et_device *device; /* borrowed; NULL: the evaluation opens its own */
 
     char *path;   /* of the checkpoint that was loaded; owned */
     int64_t step; /* of it */

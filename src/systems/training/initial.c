@@ -29,8 +29,8 @@ static const char *run_above(const char *path, et_arena *arena)
     return NULL;
 }
 
-/* *whole: one file with settings and weights. ET_ECONFIG: one of several models of a run, whose
- * weights have other names there. */
+/* *whole: path is one file with settings and weights. ET_ECONFIG: the file is one of several models
+ * of a run, in which weights have other names. */
 static int classify_init(const char *path, bool *whole, et_error *error)
 {
     et_artifact artifact;
@@ -125,7 +125,7 @@ int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_pr
     int status = open_model(initial, experiment, program, arena, error);
     if (status)
         return status;
-    /* A run that is not at its end has settings of its own training. */
+    /* A run that is not finished uses the settings of its own training. */
     const int64_t last = et_trainer_last_step(&experiment->trainer);
     const bool finished =
         initial->foreign || !last || et_run_files_step(initial->run, &step, NULL) || step >= last;

@@ -19,14 +19,15 @@
 #include "systems/modelgarden/recipe.h"
 
 typedef struct et_initial {
-    const char *from;   /* as typed; NULL: not given, and the functions do nothing */
-    const char *option; /* by which messages name it: "--init" */
-    const char
-        *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
-    const char *run;   /* the run or export that it is of, a directory or one file, or the model of
-                          another program; NULL: none */
-    const char *taken; /* files of the run that are used, for people; NULL: none */
-    const et_foreign_class *class; /* if run is a model of another program; NULL: none */
+    const char *from;       /* as typed; NULL: not given, and the functions do nothing */
+    const char *option;     /* by which messages name it: "--init" */
+    const char *checkpoint; /* value for task.init_checkpoint: a file, RUN/best, or RUN for its
+                               newest checkpoint */
+    const char *run;   /* the source of the checkpoint: a run, an export (directory or file), or the
+                          model of another program; NULL: none */
+    const char *taken; /* files of that run that the new run uses, in words for people; NULL:
+                          none */
+    const et_foreign_class *class; /* set if run is a model of another program; NULL: it is not */
     void *foreign;                 /* this model, open */
     const char *foreign_settings;
     bool settings; /* this run begins with the run's settings */
@@ -37,7 +38,7 @@ typedef struct et_initial {
 int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
                     et_error *error);
 
-/* Uses the settings of initial->run, which is not NULL; if that run is finished, with its kind's
+/* Uses the settings of initial->run, which is not NULL. If that run is finished, adds its kind's
  * recipe of fine-tuning. */
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error);
@@ -49,8 +50,8 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
                        et_error *error);
 
-/* The recipe of a run with these initial weights. NULL: none, for example with the settings of an
- * unfinished run. */
+/* The recipe of a run with these initial weights. NULL: none, for example if the run uses the
+ * settings of an unfinished run. */
 const et_recipe *et_initial_recipe(const et_initial *initial, const et_experiment *experiment);
 
 void et_initial_close(et_initial *initial);

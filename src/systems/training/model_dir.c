@@ -1,7 +1,7 @@
 /* Locking a run's directory, and undoing a failed start. Opening has this order: find out how much
  * of the path exists and whether the directory is empty; make it and take the lock; delete
- * leftovers of a killed run (temporary names). Undoing is the reverse, with a list of names: a file
- * of someone else stays, and so does its folder. */
+ * leftovers of a killed run (temporary names). Undoing goes through a list of names in reverse.
+ * Files that are not in the list stay, and so do their folders. */
 #include "systems/training/model_dir.h"
 
 #include <dirent.h>
@@ -102,7 +102,7 @@ static size_t length_there(char *path)
  * ends the list. Opening makes the list, so removal needs no memory, also after a start that failed
  * for lack of memory. */
 
-/* A file, and the same half written. */
+/* A file, and its temporary name. */
 static void list_path(et_strbuf *list, const char *directory, const char *name)
 {
     et_strbuf_printf(list, "%s/%s.tmp.%ld", directory, name, (long)getpid());
@@ -181,9 +181,9 @@ bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
     return !saved;
 }
 
-/* The directory whose run is being started, if it was empty or missing before; else NULL. While a
- * directory of several trainings is open, each training opens its own. A forked child that exits
- * did not make its contents. */
+/* The directory whose run is being started, if it was empty or missing; else NULL. While the
+ * directory of several trainings is open, each training opens its own directory. A forked child
+ * must not remove the contents when it exits. */
 static const et_model_dir *volatile starting;
 static volatile pid_t started_by;
 
@@ -214,7 +214,7 @@ static int check_member(const char *path, et_error *error)
     return status;
 }
 
-/* A file that a new run would replace, or that would hide its results; "": none. */
+/* A file that a new run would replace, or that would hide the run's results; "": none. */
 static int find_leftover(et_path *out, const char *path, et_error *error)
 {
     static const char *const names[] = { ET_ARTIFACT_WEIGHTS, ET_RUN_LOG };

@@ -20,8 +20,8 @@ typedef struct et_model_dir {
     const et_task_kind *kind; /* kind of the run; its files are removed and swept as well */
     const char *path;         /* borrowed */
     int lock;                 /* -1: not held */
-    bool fresh;               /* nothing was in it */
-    size_t there;             /* so much of path was there before */
+    bool fresh;               /* the directory was empty or missing */
+    size_t there;             /* length of the part of path that existed before */
     char *made;               /* owned; paths that a start makes, to be removed without memory */
     const int64_t *step;      /* of the run, borrowed; NULL: set-up is not done */
     int64_t first;            /* see et_model_dir_set_up */
@@ -36,20 +36,20 @@ typedef struct et_model_dir {
 bool et_model_dir_has_run(const char *path);
 bool et_model_dir_has_weights(const char *path);
 
-/* path must outlive dir. On failure nothing is kept. */
+/* path must outlive dir. After a failure nothing is left to close. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error);
 
-/* Set-up is done, and the first steps begin: *step counts them, until the directory is closed.
- * first: after so many something is logged, validated or saved. */
+/* Call before the first step. *step counts the steps, until the directory is closed. first: the
+ * step of the first log, validation or save. */
 void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
 
-/* Whether a run that fails at this step has hardly begun: its directory was empty or missing, has
- * no checkpoint, and the step is not after the first log. */
+/* Whether a run that fails at this step has hardly begun: the directory was empty or missing and
+ * has no checkpoint, and nothing was logged before this step. */
 bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
-/* For an exit that cannot be avoided: removes everything that a starting run has made. Allocates
- * nothing; any thread may call it. */
+/* For an exit that cannot wait: removes everything that a starting run has made. Allocates nothing;
+ * any thread may call it. */
 void et_model_dir_abandon(void);
 
 /* Releases the lock. take_back: removes everything that a start made in a fresh directory. A

@@ -20,11 +20,11 @@ enum { FIRST = 10, LAST = 20 };
 
 /* ---- writing ---- */
 
-/* The file comes first, because the user asked for it, and the peak in the table takes time to
- * measure. Both come from the same trace and do not change it. */
+/* The file is written first, because the user asked for it, and measuring the peak for the table
+ * takes time. Both use the same trace and do not change it. */
 
-/* The peak is measured now, with the machine as it was for the work. Rates in the table are
- * shares of it. */
+/* Rates in the table are fractions of the peak. The peak is measured now, under the same load of
+ * the machine as the work. */
 static int show_table(const et_profiling *p, const et_trace_facts *facts, et_error *error)
 {
     et_peak peak;
@@ -42,7 +42,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
         et_strbuf_printf(&text, "profile      %s spans were dropped for lack of memory\n",
                          et_format_count(facts->dropped).text);
     et_profile_print(&profile, &text);
-    /* All appends are looked at once. */
+    /* All appends are checked at once. */
     if (text.failed)
         status = et_alloc_failed(error, text.length, "the table of a profile");
     else
@@ -53,7 +53,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     return status;
 }
 
-/* Once: `written` is set first, so that a failure is not tried again at the end. */
+/* Sets `written` first, so that a failure is not repeated at the end. */
 static int write_all(et_profiling *p, et_error *error)
 {
     et_trace_facts facts = et_trace_facts_of(p->trace);
@@ -62,7 +62,7 @@ static int write_all(et_profiling *p, et_error *error)
     return status ? status : show_table(p, &facts, error);
 }
 
-/* The window has passed while the work goes on: people need not wait for its end. */
+/* The window has passed and the work continues, so users need not wait for its end. */
 static void on_over(void *payload)
 {
     et_profiling *p = payload;
@@ -76,7 +76,8 @@ static void on_over(void *payload)
 /* Without --profile path and trace are NULL and every function returns at once, so that commands
  * call them without asking. */
 
-/* Steps count from 1; 0: they are chosen when it begins. */
+/* Without --profile, path and trace are NULL and every function returns immediately, so callers
+ * need not check. */
 static void sane(const et_profiling *p)
 {
     et_assert(p->first >= 0 && p->last >= 0 && (!p->trace || p->first <= p->last));
@@ -105,14 +106,14 @@ int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_e
     return ET_OK;
 }
 
-/* 30 steps: 10 to 20; 6 steps: 3 to 6; 1 step: that one. */
+/* 30 steps: 10 to 20; 6 steps: 3 to 6; 1 step: 1. */
 int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
 {
     sane(p);
     et_assert(steps >= 0);
     if (!p->path)
         return ET_OK;
-    /* Counted from this start: a run that goes on at step 2000 has a step 1 here. */
+    /* Steps count from this start: a run that resumes at step 2000 also has a step 1. */
     if (p->steps && steps && p->first > steps)
         return et_fail(error, ET_EUSAGE,
                        "--profile-steps %s: this start does only %s steps; steps are counted from "
@@ -133,7 +134,7 @@ int et_profiling_close(et_profiling *p, int run, et_error *error)
     if (!p->trace)
         return ET_OK;
     if (!p->written) {
-        /* The window may still be open: what there is becomes the profile. */
+        /* The window may still be open. Then the profile has the steps so far. */
         et_trace_stop(p->trace);
         et_trace_facts facts = et_trace_facts_of(p->trace);
         if (facts.end > facts.begin)

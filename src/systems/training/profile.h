@@ -17,7 +17,7 @@
 typedef struct et_profiling {
     const char *path;    /* NULL: off */
     const char *steps;   /* A:B as typed; NULL: not given */
-    int64_t first, last; /* what steps says; 0: not given */
+    int64_t first, last; /* A and B; 0: not given */
     void *listener;      /* tell(listener, text) gets the table */
     void (*tell)(void *listener, const char *text);
     et_trace *trace;         /* owned; NULL: off, or not open */
@@ -36,8 +36,8 @@ int et_profiling_open(et_profiling *profiling, et_device *device, const char *un
  * ET_EUSAGE: the given window begins after the last step. */
 int et_profiling_begin(et_profiling *profiling, int64_t steps, et_error *error);
 
-/* Writes file and table, unless they were written at the end of the window. run: the status of the
- * work; if the work failed, a failure here is only a warning. */
+/* Writes the file and prints the table, unless this was done at the end of the window. run: the
+ * status of the work. If the work failed, a failure here is only a warning. */
 int et_profiling_close(et_profiling *profiling, int run, et_error *error);
 
 /* Frees the record; call last, because threads may still record. */

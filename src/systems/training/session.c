@@ -48,7 +48,7 @@ static void write_lines(et_session *s, const et_strbuf *lines, bool first)
         s->lost = failed;
 }
 
-/* Called under the progress's lock: it may say nothing itself. */
+/* Called under the progress's lock, so it may not print a line itself. */
 static void take_line(void *self, const char *text)
 {
     et_session *s = self;
@@ -83,7 +83,7 @@ static const char *reason_of(int status)
                                        : "failed";
 }
 
-/* "model name" of the first CPU that /proc/cpuinfo has; "" if it is not there. */
+/* "model name" of the first CPU in /proc/cpuinfo; "" if missing. */
 static void name_cpu(char *name, size_t size)
 {
     char *text, *at;
@@ -192,7 +192,7 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value *own = s->own = list ? et_value_add_dict(list) : NULL;
     if (!own)
         return;
-    /* The second goes while there are too many. */
+    /* Removes the second session while there are too many. */
     while (list->count > ET_SESSIONS_MAX && list->first->next) {
         list->first->next = list->first->next->next;
         list->count--;
@@ -219,7 +219,7 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
 }
 
-/* The same as it would be with an end: all but its time and reason, which a handler fills in. */
+/* Prepares info.json with an end of this session. A handler fills in the time and the reason. */
 static void prepare_report(et_session *s)
 {
     static const char ended[] = "\"" ET_SESSION_ENDED "\": ", said[] = "\"error\": \"";
@@ -312,8 +312,8 @@ static void *write_begin(void *self)
     begin_info(s, s->call, &s->facts);
     prepare_report(s); /* a file may be lost while the disk takes its time */
     write_info(s);
-    /* In addition to the run's other event files, whose lengths are in checkpoints. Each session
-     * replaces the file: nothing waits for the disk before it ends. */
+    /* A file in addition to the run's event files, because checkpoints have the lengths of those.
+     * Each session replaces this file, so it is durable only at the end of a session. */
     setting_list list = { .failed = !s->facts.settings };
     et_error reason = ET_ERROR_INIT;
     if (s->facts.settings)
@@ -330,7 +330,7 @@ static void *write_begin(void *self)
     return NULL;
 }
 
-/* Opened, or not; begun, or not: then it has a place for its lines. */
+/* A session may be opened or not. A session that has begun has a file for its lines. */
 static void sane(const et_session *s)
 {
     et_assert(s->progress || (!*s->log.text && !s->writes));
@@ -351,8 +351,8 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     s->facts = *facts;
     s->info = et_path_of(model_dir, ET_RUN_SESSIONS);
     et_strbuf lines = ET_STRBUF_INIT;
-    /* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept
-     * since it was opened. */
+    /* "session etude 0.1.0 on HOST, process 12: etude train runs/a", before lines that were kept
+     * since the session was opened. */
     char host[256] = "";
     et_strbuf line = ET_STRBUF_INIT;
     gethostname(host, sizeof host - 1);
@@ -405,9 +405,8 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
 }
 
 /* Whether a line of /proc/locks, "1: FLOCK ADVISORY WRITE PROCESS MAJOR:MINOR:INODE 0 EOF", is a
- * held lock on this file. Some file systems show another device there, so a match of the process
- * that the lock file names is also enough. A process of another container has another number
- * there. */
+ * held lock on this file. Some file systems show another device, so the number of the process that
+ * the lock file names is enough for a match. A process of another container has another number. */
 static bool is_held(const char *line, const struct stat *file, long holder)
 {
     int at = 0;

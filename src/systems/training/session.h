@@ -26,10 +26,10 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 
-/* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first. With more
- * than ET_SESSIONS_MAX sessions, the first and the last ones stay. A session has the keys below and
- * "version", "command" (its words), "directory" (of the call), "host", "cpu", "process"; with
- * "ended" also "error", unless it succeeded. */
+/* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first. If there are
+ * more than ET_SESSIONS_MAX sessions, the first and the newest ones are kept. A session has the
+ * keys below and "version", "command" (its words), "directory" (of the call), "host", "cpu" and
+ * "process". A session that ended without success also has "error". */
 #define ET_SESSION_FORMAT    "etude-run-1"
 #define ET_SESSIONS_MAX      1000
 #define ET_SESSION_DIRECTORY "directory"
@@ -46,11 +46,11 @@
 #define ET_SESSION_MEMORY     "memory"       /* bytes planned */
 #define ET_SESSION_THREADS    "threads"
 
-/* A file that a handler of SIGBUS writes, because a handler can do nothing else: a mapped file was
- * cut off. Contents: `before`, the time in seconds since 1970, `between`, the message in JSON
- * quotes, `behind`. */
+/* A report that a handler of SIGBUS writes when a mapped file was cut off. The handler can only
+ * write bytes, so the report is prepared: `before`, the time in seconds since 1970, `between`, the
+ * message in JSON quotes, `behind`. */
 typedef struct et_lost_report {
-    const char *path, *temporary; /* temporary: a name in the same folder */
+    const char *path, *temporary; /* temporary: the name while it is written, in the same folder */
     const char *before, *between, *behind;
 } et_lost_report;
 
@@ -68,20 +68,21 @@ struct et_progress;
 
 typedef struct et_session {
     struct et_progress *progress; /* copies its lines; NULL: not open */
-    /* Gets lost_file, borrowed until the next call, and at the end NULL; NULL: there is no handler
-     */
+    /* Called with lost_file, which is borrowed until the next call, and with NULL at the end. NULL:
+     * no handler of SIGBUS */
     void (*report_lost)(const et_lost_report *report);
     et_path log, info;   /* log "": not begun */
     et_strbuf kept;      /* lines of before */
     time_t opened;       /* earliest time of its lines */
-    int lost;            /* errno of the first line that could not be written; 0: none */
+    int lost;            /* errno of the first failed write of a line; 0: none */
     const et_call *call; /* as given to begin, all three */
     const char *model_dir;
     et_session_facts facts;
     pthread_t writer;         /* of the begin; has all below, until the end */
     bool writes;              /* it was started */
     et_arena arena;           /* of tree */
-    et_value *tree, *own;     /* all of info.json, and the session in it; NULL: none */
+    et_value *tree, *own;     /* the contents of info.json, and this session's part of it; NULL:
+                                 none */
     struct et_events *shown;  /* settings for TensorBoard, on the disk when it ends; or NULL */
     et_lost_report lost_file; /* info.json, should a file be lost; in arena */
 } et_session;
@@ -103,12 +104,12 @@ void et_session_begin(et_session *session, const et_call *call, const char *mode
 void et_session_end(et_session *session, int64_t last_step, int64_t steps, int status,
                     const et_error *error);
 
-/* The step with which the last session of a run was done, early or not; -1: it was not, or nobody
- * knows. */
+/* The step with which a run was done, early or not, according to its last session. -1: not done, or
+ * unknown. */
 int64_t et_session_done_at(const char *model_dir);
 
-/* How the last session of a run ended: a reason as above; "killed": the session has no end; NULL:
- * the run has no session, or its file cannot be read. Static. */
+/* How the last session of a run ended: a value of ET_SESSION_REASON, or "killed" if the session has
+ * no end. NULL: the run has no session, or its file cannot be read. Static. */
 const char *et_session_reason(const char *model_dir);
 
 /* If a file was not found (ET_ENOTFOUND) and the run was started in another directory, adds this

@@ -81,7 +81,7 @@ static int read_settings(et_task_opened *o, et_error *error)
                          other, other);
 }
 
-/* A new run gets what its recipe chooses; another one keeps its settings. */
+/* A new run gets the values that its recipe chooses; an existing run keeps its settings. */
 static int find_run(et_task_opened *o, et_error *error)
 {
     const char *directory = o->context.model_dir;
@@ -127,7 +127,7 @@ static int open_task(void *self, et_error *error)
     return status;
 }
 
-/* Each step needs the steps before it. Rank 0 makes files that the other ranks only read. */
+/* Each step needs the steps before it. Rank 0 makes files, and the other ranks only read them. */
 static int open_all(void *self, et_error *error)
 {
     et_task_opened *o = self;
@@ -210,7 +210,7 @@ void et_task_close(et_task *task)
         release(task->opened);
 }
 
-/* ---- what settings say ---- */
+/* ---- values of settings ---- */
 
 const et_task_trainer_options *et_task_trainer_config(const et_task *task)
 {

@@ -42,8 +42,8 @@
 #define LINE_WIDTH  80
 #define LABEL_WIDTH 13
 
-/* The length of the most items, each followed by ", ", that a line has room for; all if the first
- * is too long. */
+/* The length of the first items that fit on the line; each item ends with ", ". If the first item
+ * is too long: the length of all. */
 static size_t fitting(const char *text)
 {
     const size_t most = LINE_WIDTH - LABEL_WIDTH, all = strlen(text);
@@ -99,7 +99,7 @@ static void say_memory(et_training *t)
     bool bf16 = t->experiment->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     et_training_say(t, "precision    %s (this CPU has %s), %s", bf16 ? "mixed_bfloat16" : "float32",
                     et_gemm_isa(), et_format_many(t->device->threads, "thread").text);
-    /* Tables made with the plan, and packed weights where a plan keeps them. */
+    /* Counts tables made with the plan, and packed weights if the plan keeps them. */
     size_t constants = facts.memory.packed + facts.memory.constants;
     const et_recompute twice = facts.recompute;
     et_training_say(
@@ -169,8 +169,8 @@ static bool identity_of(et_identity *out, const char *from, et_arena *arena)
 }
 
 /* Prints the origin of a new run's weights and other files. Weights refer to tokens, classes and
- * columns by number, so files that differ give a warning, except with a pattern, by which the user
- * has chosen the weights. */
+ * columns by number, so different files give a warning. There is no warning if the user chose the
+ * weights by a pattern. */
 static void say_initial(et_training *t)
 {
     const et_initial *i = t->options->initial;
@@ -221,7 +221,7 @@ static double epochs_of(const et_training *t, int64_t steps)
     return given < 0 ? -(double)given / 1000 * (double)steps / (double)t->plan.train_steps : 0;
 }
 
-/* Three cases: nothing left to do, going on, a new run. */
+/* Three cases: the run is finished, resumes, or is new. */
 static void say_begin(et_training *t)
 {
     const int64_t steps = t->plan.train_steps, step = et_training_step(t);
@@ -255,7 +255,8 @@ static void say_begin(et_training *t)
         say_new(t);
 }
 
-/* How long, how good, and what to type next. facts, steps: of the end; seconds: of this process. */
+/* Prints the duration, the best value and the next command. facts, steps: at the end; seconds: of
+ * this process. */
 static void say_end(et_training *t, const et_controller_facts *facts, int64_t steps, double seconds)
 {
     const bool has_best = facts->best_step >= 0 && t->best_metric;
@@ -263,7 +264,7 @@ static void say_end(et_training *t, const et_controller_facts *facts, int64_t st
     char best[200] = "", longer[120] = "", length[40];
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->options->progress, true);
-    /* One of several models is judged together with the others. */
+    /* One of several models gets no verdict, because it is judged with the others. */
     if (!t->options->judged)
         et_task_tell_verdict(t->task, has_best);
     if (has_best)
@@ -291,9 +292,9 @@ static void say_end(et_training *t, const et_controller_facts *facts, int64_t st
 
 /* ---- from begin to end ---- */
 
-/* A directory with a run must be of this run. An existing run keeps its settings until everything
- * is open. A new run writes its settings first, because they name the owner of the files that
- * opening makes. Rank 0 writes them; the other ranks read them. */
+/* Claims the directory for this run. The settings of an existing run are replaced only after
+ * everything is open. A new run writes its settings first, because they identify the owner of the
+ * files that opening makes. Rank 0 writes the settings, and the other ranks read them. */
 static int claim(void *self, et_error *error)
 {
     et_training *t = self;
@@ -322,7 +323,7 @@ static int claim(void *self, et_error *error)
             error, ET_ECONFIG,
             "%s is a run of several models (%s), not of one model; choose another --model-dir",
             directory, kept.name);
-    /* A run that goes on has the batches that it began with. */
+    /* A run that resumes has the batch size with which it began. */
     if ((status = et_experiment_adopt(e, &kept, t->arena, error)) ||
         (fits && (status = et_experiment_set_batch(e, &kept, 0, t->arena, error))) ||
         (status = et_identity_of_newest(&t->kept, directory, t->arena, error)))
@@ -378,12 +379,11 @@ static int set_up(void *self, et_error *error)
     if (status)
         return tell_directory(o, status, error);
     status = et_training_open(t, directory, error);
-    /* A run that is at its end is left as it is: settings under which nothing is done are nobody's.
-     */
+    /* A finished run keeps its settings file, because nothing was done with the new settings. */
     const bool begins = !status && first && !et_controller_finished(t->controller);
     if (begins)
         status = et_training_write_settings(t, error);
-    /* From here on there is a run in the directory; see et_training_run. */
+    /* From here on the directory has a run; see et_training_run. */
     t->set_up = !status;
     if (!status && first)
         et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step,
@@ -533,8 +533,8 @@ static int try_out(et_training *t, et_error *error)
     return status;
 }
 
-/* At a time limit the last step is saved; then it is evaluated, since it may be the best. Ctrl-C
- * ends that at once. */
+/* At a time limit, the last step is saved and then evaluated, because it may be the best. Ctrl-C
+ * ends this evaluation. */
 static int evaluate_at_limit(et_training *t, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
@@ -548,8 +548,8 @@ static int evaluate_at_limit(et_training *t, et_error *error)
     return status ? et_fail(error, status, "%s", reason.text) : ET_EINTERRUPTED;
 }
 
-/* The run is closed here and not in et_training_close, since closing waits for the last save and
- * may fail, while people still look at the bar. */
+/* Closes the run here, not in et_training_close, because closing waits for the last save and may
+ * fail. The bar is still visible here. */
 static int train(et_training *t, et_error *error)
 {
     const et_training_options *o = t->options;
@@ -586,7 +586,7 @@ static int train(et_training *t, et_error *error)
     return status ? status : closed;
 }
 
-/* Everything that training opened is closed here, whatever the status: the lock goes last. */
+/* Closes everything that training opened, with any status. The lock is released last. */
 int et_training_run(const et_training_options *o, et_error *error)
 {
     et_training t = { .options = o,

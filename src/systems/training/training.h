@@ -25,7 +25,7 @@
 #include "systems/training/profile.h"
 #include "systems/training/session.h"
 
-/* Part of the message of a training with validations whose settings name no data for them. */
+/* Part of the error if a training validates, but its settings name no validation data. */
 #define ET_NO_VALIDATION_DATA "the settings name no validation data"
 
 /* When a run is validated. */
@@ -49,9 +49,9 @@ struct et_training_cluster {
 };
 
 typedef struct et_pace {
-    double seconds;   /* of a step; NaN: none was done */
+    double seconds;   /* duration of a step; NaN: no step was measured */
     double units;     /* a second */
-    const char *unit; /* NULL: the trainer has none */
+    const char *unit; /* NULL: the trainer has no unit */
 } et_pace;
 
 /* Measurements of one rank in a dry run. */
@@ -69,19 +69,20 @@ typedef struct et_dry_run_results {
 
 /* All borrowed until the end. */
 typedef struct et_training_options {
-    et_experiment *experiment; /* settled and locked; changes by the recipe, the existing run and
-                                  memory, so it belongs to this training */
-    et_arena *arena;           /* of texts of the experiment and the training */
-    const et_initial *initial; /* where the weights of a new run come from; its from NULL: drawn */
-    const char *model_dir;     /* NULL only if it is tried out: a run without a name */
-    et_device *device;         /* NULL: one of its own */
-    et_comm *comm;             /* the ranks that train together; usually only this process */
+    et_experiment *experiment;    /* settled and locked; changes by the recipe, the existing run and
+                                     memory, so it belongs to this training */
+    et_arena *arena;              /* of texts of the experiment and the training */
+    const et_initial *initial;    /* the source of a new run's weights; without `from`, they are
+                                     drawn */
+    const char *model_dir;        /* NULL only with `tried`: a run without a name */
+    et_device *device;            /* NULL: the training opens its own */
+    et_comm *comm;                /* the ranks that train together; usually only this process */
     et_training_cluster *cluster; /* NULL: none */
     et_progress *progress;        /* gets lines, bar and table */
     const char *counted;          /* the unit that the bar counts; NULL: steps */
     const et_call *call;          /* the command, for info.json */
-    et_profiling *profiling;      /* its path NULL: none, as of all ranks but the first, and with a
-                                     device */
+    et_profiling *profiling;      /* without a path if nothing is recorded: always on ranks other
+                                     than 0, and if device is given */
     et_validating validating;
     const char *mode;    /* validating as typed by people; NULL: by default */
     bool accept_changes; /* resume with settings that a person may change */
@@ -89,20 +90,22 @@ typedef struct et_training_options {
     bool async;          /* saves run in the background */
     bool judged;         /* its model is judged with others: no verdict at the end */
     double began;        /* monotonic time from which its duration counts */
-    double ends;         /* monotonic time of a limit, at which the caller sets stop; 0: none */
+    double ends;         /* monotonic time of a limit, at which the caller sets stop; 0: no limit */
     uint64_t memory;     /* bytes that the plan may have, by the largest batch; 0: as it comes */
-    /* Flags: stop saves and ends; if limit is set too, the last step is evaluated; save saves. */
+    /* Flags that a caller sets. stop: save and end. stop and limit: also evaluate the last step.
+     * save: save and continue. */
     volatile sig_atomic_t *stop, *save, *limit;
-    /* Only tries out: measures a few steps in a temporary directory, and writes nothing to
-     * model_dir. Its results; NULL: trains. */
+    /* Results of a dry run, which measures a few steps in a temporary directory and writes nothing
+     * to model_dir. NULL: a real training. */
     et_dry_run_results *tried;
     bool prepared; /* tried out: model_dir has files of the training already */
-    void *self;    /* of the following; each NULL: nothing */
-    int (*check)(void *self, et_error *error); /* the directory is locked, nothing is written; of
-                                                  rank 0 */
+    void *self;    /* argument of the functions below; a function of NULL is not called */
+    int (*check)(void *self, et_error *error); /* rank 0, when the directory is locked and nothing
+                                                  is written yet */
     void (*opened)(void *self);                /* opening ends, or failed: a stop saves now */
     void (*follow)(void *self, const et_showing *showing, et_progress *progress); /* a step */
-    void (*lost)(const et_lost_report *report); /* what to write if a mapped file is lost */
+    void (*lost)(const et_lost_report *report); /* receives the report to write if a mapped file is
+                                                   lost */
 } et_training_options;
 
 /* ET_EINTERRUPTED: stopped on request, and saved. All ranks agree on a failure. */
@@ -117,7 +120,7 @@ int et_training_run(const et_training_options *options, et_error *error);
  */
 typedef struct et_dry_run {
     const et_task_kind *kind;
-    const char *run; /* a run whose files are copied and weights, if any, loaded; NULL: none */
+    const char *run; /* a run whose files are copied; its weights, if any, are loaded. NULL: none */
     et_comm *comm;   /* borrowed; NULL: this process alone */
     char *directory; /* owned */
 } et_dry_run;

@@ -31,7 +31,7 @@
 
 void et_training_say(const et_training *t, const char *format, ...)
 {
-    /* Paths may be long; what does not fit is lost, and only of a message. */
+    /* Cuts a message whose path is too long. */
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -73,7 +73,7 @@ static int apply_recipe(et_training *t, et_error *error)
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100
 
-/* The first step does not count if there is time for more steps. */
+/* The first step is not measured if there is time for more steps. */
 int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *error)
 {
     et_assert(t->trainable && most >= 0);
@@ -86,8 +86,7 @@ int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *erro
     for (int64_t i = 0; !status && more; i++) {
         double now = et_clock_monotonic();
         bool ends = i > STEPS_MOST || i >= most || (timed && now - start > MEASURED);
-        /* All ranks agree how long that goes on and whether it was interrupted; rank 0 looks at the
-         * clock. */
+        /* All ranks agree on the end and on an interruption; rank 0 reads the clock. */
         status = et_flag_is_set(t->options->stop)
                      ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
                      : ET_OK;
@@ -112,7 +111,7 @@ int et_training_pace(et_training *t, int64_t most, et_pace *pace, et_error *erro
     return status;
 }
 
-/* All ranks go by the slowest. */
+/* All ranks use the time of the slowest rank. */
 static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 {
     void *all;
@@ -184,16 +183,14 @@ static int settle_length(et_training *t, bool *changed, et_error *error)
     return status;
 }
 
-/* ---- the length, again ---- */
+/* ---- changing the length of a paced run ---- */
 
-#define ADJUSTMENTS 20 /* times that the length is settled again, if it stays */
-#define LEAST                                                                                      \
-    0.03             /* share of the time left that is measured before the length is settled again \
-                      */
-#define OF_LEFT 0.98 /* share of the time left that is planned for */
-#define LONGER  0.03 /* least change of the length that is worth a change of the schedule */
-#define SHORTER 0.005
-#define PRINTED 0.1 /* least change that a line reports */
+#define ADJUSTMENTS 20   /* looks at the time, if the length does not change */
+#define LEAST       0.03 /* share of the time left to measure before a new length is chosen */
+#define OF_LEFT     0.98 /* share of the time left that is planned for */
+#define LONGER      0.03 /* least change of the length that is worth a change of the schedule */
+#define SHORTER     0.005
+#define PRINTED     0.1 /* least change that a line reports */
 
 static void follow_length(et_training *t)
 {
@@ -234,7 +231,7 @@ static int64_t due(const et_action *self, int64_t step)
     return t->paced ? (step / t->pacing_each + 1) * t->pacing_each : ET_ACTION_NEVER;
 }
 
-/* Rank 0 decides. The state of each checkpoint has the length that it was trained for. */
+/* Rank 0 decides. The state of each checkpoint contains the planned length. */
 static int pace(et_action *self, const et_action_context *now, et_error *error)
 {
     et_training *t = (et_training *)(void *)((char *)self - offsetof(et_training, pacing));
@@ -333,7 +330,7 @@ static void tell(void *self, const char *text)
     et_progress_message(((et_training *)self)->options->progress, text);
 }
 
-/* By the settings, or else by the task. */
+/* The settings name the metric, or else the task does. */
 static int choose_best(et_training *t, et_error *error)
 {
     const char *name = et_trainer_best_metric(&t->experiment->trainer);
@@ -346,7 +343,7 @@ static int choose_best(et_training *t, et_error *error)
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
-/* One of the training modes does not validate. */
+/* The mode `train` does not validate. */
 static et_evaluator *evaluator_of(const et_training *t)
 {
     return t->options->validating == ET_VALIDATING_NEVER ? NULL
@@ -457,7 +454,7 @@ static int64_t batches_of(const et_training *t)
     return cluster ? cluster->batches(cluster, t->experiment) : 1;
 }
 
-/* Epochs become steps now that there are data to count. */
+/* Epochs become steps, because the data can now be counted. */
 static int plan_steps(et_training *t, et_error *error)
 {
     et_optimization_options *optimization = &t->plan.optimizer_config;
@@ -474,7 +471,7 @@ static int plan_steps(et_training *t, et_error *error)
 
 #define SAMPLED_STEPS 1000 /* at a run's rest */
 
-/* Whether the rate is 0 from this step to the end; rates of some schedules rise again. */
+/* Whether the rate is 0 from this step to the end; some schedules rise again. */
 static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
 {
     for (int64_t i = 0; i < SAMPLED_STEPS; i++)
@@ -487,7 +484,7 @@ static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
 /* An update at this rate destroys a model. */
 #define RATE_OF_NO_USE 1000
 
-/* A decay of its own length that the run has outgrown. */
+/* Warns if the run is longer than a decay with its own length. */
 static void warn_of_rest(const et_training *t, const et_schedule *schedule)
 {
     int64_t some = 0, none = t->plan.train_steps - 1;
@@ -543,7 +540,7 @@ static int open_task(void *self, et_error *error)
     return status;
 }
 
-/* Files that rank 0 makes from the data are only read by other ranks, afterwards. If a step fails,
+/* Rank 0 makes files from the data; the other ranks read them afterwards. If a step fails,
  * close_model closes the open parts. */
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
@@ -596,7 +593,7 @@ static int reopen_model(et_training *t, const char *directory, et_error *error)
     return open_model(t, directory, error);
 }
 
-/* The model again, with batches of another size. */
+/* Opens the model again with another batch size. */
 static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
 {
     close_model(t);
@@ -652,7 +649,7 @@ static double guess(const et_batch_fit *f, uint64_t bytes)
     return (double)f->batch * bounded(0.9 * share, 0.1, 0.75);
 }
 
-/* The largest batch that fits is below the smallest that does not; 0: none yet. */
+/* The largest batch that fits is below the smallest that does not. 0: none yet. */
 static void fit_sane(const et_batch_fit *f)
 {
     et_assert(f->batch > 0 && f->budget > 0);
@@ -690,8 +687,8 @@ bool et_batch_fit_note(et_batch_fit *f, uint64_t bytes, bool whole)
     return true;
 }
 
-/* The smallest batch that can be opened, above one that cannot be: it stays open. Else the message
- * of that one. */
+/* Opens the smallest possible batch, between a size that cannot be opened and a size that can. The
+ * batch stays open. If there is none, keeps the message of the size that cannot be opened. */
 static int open_least(et_training *t, const char *directory, et_batch_fit *fit, et_error *error)
 {
     const et_error why = *error;
@@ -723,8 +720,8 @@ static et_format at_least(uint64_t bytes)
     return et_format_bytes((bytes + unit - 1) / unit * unit);
 }
 
-/* --memory: opens each batch size that it tries as for training, beginning with the batch of the
- * settings. The data are then cached in the run's directory. If a recipe chose the batch for the
+/* --memory: opens each tried batch size as for training, beginning with the batch of the settings.
+ * The first opening caches the data in the run's directory. If a recipe chose the batch for the
  * data, no larger batch is tried, because the run would have too few updates. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
@@ -775,7 +772,7 @@ static int fit_economically(et_training *t, const char *directory, et_error *err
     return reopen_model(t, directory, error);
 }
 
-/* Device and profiling, then what needs them. */
+/* Opens device and profiling, then the parts that need them. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error)
 {
     et_assert(t->options->comm && !t->device && !t->task);
@@ -800,7 +797,7 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
     return changed ? reopen_model(t, directory, error) : ET_OK;
 }
 
-/* Workers and servers go by the settings in the directory, so those come first. */
+/* Workers and servers read the settings in the directory, so these are written first. */
 static int open_cluster(et_training *t, et_error *error)
 {
     et_training_cluster *cluster = t->options->cluster;
@@ -828,7 +825,7 @@ int et_training_open(et_training *t, const char *directory, et_error *error)
         (status = open_cluster(t, error)) || (status = open_controller(t, directory, error)))
         return status;
     warn_of_rates(t);
-    /* A run that is at its end does no step that could be recorded. */
+    /* A finished run does no step that could be recorded. */
     int64_t left = t->plan.train_steps - et_training_step(t);
     return left > 0 ? et_profiling_begin(t->options->profiling, left, error) : ET_OK;
 }

@@ -22,29 +22,32 @@ typedef struct et_training {
     et_experiment *experiment; /* of options */
     et_arena *arena;           /* of options */
     et_model_dir directory;
-    et_internals internals;    /* what its run gets of directory and device */
-    bool set_up;               /* everything is open, and there is a run to keep */
-    et_recipe_amounts amounts; /* by which the experiment's recipe has chosen; zeros: it has not */
+    et_internals internals;    /* access of the run to directory and device */
+    bool set_up;               /* everything is open, and the directory has a run to keep */
+    et_recipe_amounts amounts; /* input with which the recipe has chosen; zeros: no recipe was
+                                  applied */
     double step_seconds;       /* as measured for the length of the run; 0: not measured */
     et_trainer_options plan;   /* of the trainer, with steps in place of epochs */
     et_identity kept;          /* of the newest existing checkpoint */
     et_value *identity;        /* of this training's checkpoints */
     char rate[64];             /* its unit */
     const char *best_metric;   /* NULL: none */
-    const char *best_tie;      /* the loss for the same data, which decides between equal values */
+    const char *best_tie;      /* the loss on the same data: decides between equal values of
+                                  best_metric */
     et_main_metrics shown;     /* of validation, in the table */
-    int shown_most;            /* how many of them, if there is room */
-    et_showing showing;        /* the last one; all 0: none yet */
-    int64_t warmup;     /* warm-up steps that the time limit may shorten; 0: none, or known */
-    int64_t first_step; /* the step at the start of this process, and its time */
+    int shown_most;            /* most metrics to show */
+    et_showing showing;        /* the last validation shown; all 0: none yet */
+    int64_t warmup;            /* warm-up steps that the time limit may shorten; 0: none, or already
+                                  settled */
+    int64_t first_step;        /* the step at the start of this process, and its time */
     double first_time;
-    et_action pacing; /* changes the length by the time that is left; of a run that is paced */
+    et_action pacing; /* changes the length of a paced run according to the time that is left */
     et_action *actions[1];
     bool paced;          /* this process chose the length by the time limit */
     int64_t pacing_each; /* steps */
     int64_t paced_step;  /* the step of the first look at the time, and this time; 0: not yet */
     double paced_time;
-    double target; /* value of the metric at which training ends; if it is */
+    double target; /* value of the metric at which training ends, if `targeted` */
     bool targeted; /* given */
     et_device *device;
     et_params *params;       /* of task and run, which borrow it */
@@ -61,7 +64,7 @@ static inline et_trainer *et_training_trainer(const et_training *t)
     return t->cluster ? t->cluster : et_trainable_trainer(t->trainable);
 }
 
-/* NULL: there is none. */
+/* NULL: the run has no recipe. */
 static inline const et_recipe *et_training_recipe(const et_training *t)
 {
     return et_initial_recipe(t->options->initial, t->experiment);
@@ -74,7 +77,7 @@ static inline double et_training_seconds_left(const et_training *t)
     return o->ends > 0 && !o->cluster ? fmax(o->ends - et_clock_monotonic(), 0) : -1;
 }
 
-/* 0 before there is a trainer. */
+/* 0 before the trainer is open. */
 static inline int64_t et_training_step(const et_training *t)
 {
     return t->trainable ? et_training_trainer(t)->step : 0;
@@ -102,15 +105,15 @@ void et_training_say(const et_training *t, const char *format, ...)
 
 /* ---- training_open.c: the largest batch ---- */
 
-/* Finds the largest batch whose plan fits into a given memory, by trying. Memory grows with the
- * batch, but not by a known law, so each candidate comes from the two nearest results.
+/* Finds the largest batch whose plan fits into a given memory. Memory grows with the batch by an
+ * unknown law. So the search tries batches, and computes each candidate from the two nearest
+ * results.
  *
  *     et_batch_fit fit = et_batch_fit_begin(budget, 4096, ET_BATCH_MOST);
  *     do
  *         bytes = needed_by(fit.batch);
  *     while (et_batch_fit_note(&fit, bytes, false));
- *     use(fit.fits);                                        0: even the smallest does not fit
- */
+ *     use(fit.fits);                                        0: even the smallest does not fit */
 #define ET_BATCH_LEAST 8
 #define ET_BATCH_MOST  1048576
 
@@ -118,7 +121,7 @@ typedef struct et_batch_fit {
     uint64_t budget;     /* bytes */
     int64_t batch;       /* to be tried next */
     int64_t most;        /* no larger one is tried */
-    int64_t fits, fails; /* largest batch that fits, smallest that does not; 0: none */
+    int64_t fits, fails; /* largest batch that fits, smallest that does not; 0: none yet */
     uint64_t fits_bytes, fails_bytes;
     int tries;
 } et_batch_fit;
