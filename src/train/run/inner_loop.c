@@ -35,9 +35,9 @@
  *
  *   {"trials":1,"all":2,"step":1000,"failed":1250,"memory":{"data":{...}}}
  *
- * The file is written before the state goes back. A run that finds the file and resumes from
- * checkpoint "step" continues with "memory". If it resumes from a newer checkpoint, the recovery
- * has already happened, and only the number of trials counts. */
+ * The file is written before the state is restored. A run that resumes from checkpoint "step" and
+ * finds the file continues with "memory". A run that resumes from a newer checkpoint has already
+ * recovered, so it reads only the number of trials. */
 
 #define FILE_MOST   (1 << 20)
 #define TRIALS_MOST INT32_MAX
@@ -85,7 +85,7 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
 
 /* ---- resuming, going back ---- */
 
-/* The numbers of a file that read_file accepts, or none yet. */
+/* The numbers are as read_file accepts them, or all 0. */
 static void sane(const et_recovery *r)
 {
     et_assert(r->trials >= 0 && r->trials <= r->all);
@@ -102,7 +102,7 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
     return class->retry(trainer, r->all, step == r->step ? r->memory : NULL, error);
 }
 
-/* Gives all ranks what rank 0 has read or decided. */
+/* Gives all ranks the values that rank 0 has read or decided. */
 static int broadcast(et_recovery *r, et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
@@ -193,8 +193,8 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
     return status ? status : write_trials(r, run, error);
 }
 
-/* After a step failed with ET_EDIVERGED, with the error of the step. ET_OK: the state is that
- * of the checkpoint. ET_EDIVERGED: no trial is left. */
+/* Called after a step failed with ET_EDIVERGED; error is the step's. ET_OK: the checkpoint is
+ * restored. ET_EDIVERGED: no trial is left. */
 static int go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
 {
     int64_t step;
@@ -339,7 +339,7 @@ et_trainer_view et_inner_loop_view(const et_inner_loop *loop)
 }
 
 /* Called after every step, also without an observer, because logs need the rate and the loss. A
- * trainer's own inner loop makes all its steps at once. */
+ * trainer with its own inner loop makes all its steps at once. */
 static void show(et_inner_loop *loop, int64_t steps)
 {
     const et_trainer_view view = et_inner_loop_view(loop);
@@ -375,7 +375,7 @@ int et_inner_loop_check_count(const et_inner_loop *loop, et_error *error)
     return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
 }
 
-/* After a wrong count there is no step to save. */
+/* A step with a wrong count must not be saved. */
 static int check_count(et_inner_loop *loop, int64_t before, int64_t steps, et_error *error)
 {
     int status = et_trainer_advanced(loop->trainer, before, steps, &loop->miscounted);
@@ -398,8 +398,8 @@ static int run_train(et_inner_loop *loop, int64_t until, et_error *error)
     return status;
 }
 
-/* Makes steps up to `until`, each a span of the trace; steps count from 1 there, as in logs.
- * Requests are served between steps. ET_EINTERRUPTED: asked to stop; save_and_stop writes the
+/* Makes steps up to `until`. Each step is a span of the trace, where steps count from 1, as in
+ * logs. Requests are served between steps. ET_EINTERRUPTED: asked to stop; save_and_stop writes the
  * message. */
 static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
 {
@@ -450,9 +450,9 @@ static int64_t next_due(const et_listed_action *listed, int64_t step)
     return listed->asked ? listed->asked->class->due(listed->asked, step) : step + 1;
 }
 
-/* The end of the loop that began at position.began. With 1000 steps, from 250, and rows that are
- * due every 100 and 400 steps: 300. If settings have changed under way, the loop ends with the next
- * step. */
+/* The end of the loop that began at position.began. Example: with length 1000, begun at 250, and
+ * rows that are due every 100 and 400 steps, the loop ends at 300. If settings have changed
+ * meanwhile and this end has passed, the loop ends with the next step. */
 static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *error)
 {
     const int64_t from = loop->position.began, step = loop->trainer->step;
@@ -476,8 +476,8 @@ static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *er
 
 /* ---- actions ---- */
 
-/* Whether the action was due in this loop of steps; if the loop's begin is unknown, whether it is
- * due at this step. */
+/* Whether the action was due in this loop of steps. If the begin of the loop is unknown: whether
+ * the action is due at this step. */
 static bool was_due(const et_inner_loop *loop, const et_listed_action *listed)
 {
     const int64_t step = loop->trainer->step, began = loop->position.began;
@@ -495,7 +495,8 @@ static bool is_stopped(const et_inner_loop *loop)
     return loop->position.stopper < loop->count;
 }
 
-/* If an action ends the run, earlier actions that were not due act too, as at any end. */
+/* If an action ends the run, earlier actions that were not due act too, as at every end of a
+ * run. */
 static bool acts(const et_inner_loop *loop, int i)
 {
     const et_listed_action *listed = &loop->actions[i];
@@ -509,7 +510,7 @@ static bool acts(const et_inner_loop *loop, int i)
            (when & ET_ACTS_AT_END && has_ended(loop));
 }
 
-/* *stops: the action ends the run, which nothing else has ended. */
+/* *stops: true if the action ends the run and the run was not ending already. */
 static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *stops,
                    et_error *error)
 {
@@ -533,8 +534,9 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
     return status;
 }
 
-/* Runs this step's actions from `next` on. None writes if another process has taken the directory.
- * An action counts as done while it acts, so the checkpoint that it saves has no open action. */
+/* Runs this step's actions from `next` on. No action writes if another process has taken the
+ * directory. A running action counts as done, so a checkpoint that the action saves does not list
+ * it as open. */
 static int act(et_inner_loop *loop, et_error *error)
 {
     et_loop_position *position = &loop->position;
@@ -561,8 +563,8 @@ static int act(et_inner_loop *loop, et_error *error)
 
 /* ---- the loop ---- */
 
-/* Waits for the save, because the process ends after this call. Before the first step there is
- * nothing to save, and the message is another one. */
+/* Waits for the save, because the process ends after this call. Before the first step nothing is
+ * saved, and the message differs. */
 static int save_and_stop(et_inner_loop *loop, et_error *error)
 {
     int64_t step = loop->trainer->step;
@@ -581,7 +583,7 @@ static int save_and_stop(et_inner_loop *loop, et_error *error)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* If the program has set another step since the last call, a loop begins there without open
+/* If the program has changed the step since the last call, a loop begins at this step without open
  * actions. */
 static int take_step(et_inner_loop *loop, et_error *error)
 {

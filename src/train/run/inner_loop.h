@@ -5,18 +5,18 @@
  *     counted and shown. A trainer with its own inner loop makes all steps at once
  *   - actions: those of the list, in order. A row of the list says when its action acts
  *
- * A loop of steps ends at the target, after a number of steps (et_loop_length), and at a step for
- * which a row with ends_loop is due. A driver makes list, length and goal. The controller makes two
- * kinds: for training up to train_steps (<etude/controller.h>), and for calls
+ * A loop of steps ends at the target, after a number of steps (et_loop_length), or at a step for
+ * which a row with ends_loop is due. A driver makes list, length and goal. The controller is a
+ * driver for training up to train_steps (<etude/controller.h>) and for single calls
  * (<etude/outer_loop.h>).
  *
- * The part "progress" of the state has the name of the next action, so a run that was interrupted
- * between or within actions resumes with the right one. The driver opens and restores the run, and
- * says what the actions do. The loop knows no evaluator: an action that evaluates writes its values
- * to `evaluation`, and the actions after it read them there.
+ * The part "progress" of the state has the name of the next action. So a run that was interrupted
+ * between or within actions resumes with the right action. The driver opens and restores the run,
+ * and says what the actions do. The loop knows no evaluator: an action that evaluates writes its
+ * values to `evaluation`, and the actions after it read them there.
  *
- * The loop of <etude/loop.h> is not a driver: there the program's own calls are the boundaries. It
- * shares the run, which serves requests between steps. */
+ * The loop of <etude/loop.h> is not a driver, because there the program's own calls are the
+ * boundaries. Both loops use the run, which serves requests between steps. */
 #ifndef ETUDE_TRAIN_RUN_INNER_LOOP_H
 #define ETUDE_TRAIN_RUN_INNER_LOOP_H
 
@@ -31,7 +31,7 @@
  * differently, as with Model Garden's RecoveryCondition and RecoveryAction. Differences: the
  * trainer judges every step, not the mean of a loop. The data go back with the weights. A run
  * without a checkpoint goes back to its initial values, which are saved as step 0. A file keeps the
- * count, which starts again once the run has passed the failed step.
+ * number of trials. The count starts again when the run has passed the failed step.
  *
  *   diverged -> wait for the save in progress -> recovery.json -> restore -> retry
  *
@@ -64,7 +64,7 @@ typedef struct et_logged {
     const et_value *values; /* of this step; NULL: none */
 } et_logged;
 
-/* When an action acts, at the end of a loop of steps. One of several is enough. */
+/* When an action acts, at the end of a loop of steps. One bit is enough to act. */
 enum {
     ET_ACTS_WHEN_DUE = 1, /* a step since the begin of the loop was due */
     ET_ACTS_EACH_LOOP = 2,
@@ -77,7 +77,7 @@ typedef struct et_listed_action {
     unsigned acts;               /* ET_ACTS_*; 0: never */
     const et_action *asked;      /* the action with `due`; NULL: due in each loop */
     et_logged *sees;             /* the values that it gets */
-    bool needs;                  /* acts only if there are values */
+    bool needs;                  /* acts only if `sees` has values */
     bool ends_loop;              /* a loop ends at the step that is due */
     const et_activity *activity; /* for traces; static, because a trace outlives the loop */
 } et_listed_action;
@@ -99,10 +99,11 @@ typedef struct et_goal {
 typedef struct et_loop_position {
     int64_t began;          /* step before the first step of the loop */
     bool at_boundary;       /* the loop of steps has ended, the next has not begun */
-    int next;               /* next action of this step; count: none is left */
+    int next;               /* next action of this step; count: no action is left */
     int stopper;            /* action that ended the run at this step; count: none */
     int64_t stopped_target; /* target of the call that it ended; -1: it ended the run */
-    bool stop_restored;     /* another process made that call, so the next call may be the same */
+    bool stop_restored;     /* another process made the stopped call, so the next call may be the
+                               same one */
 } et_loop_position;
 
 /* Rates and recent values, for people and logs. */
@@ -118,7 +119,8 @@ typedef struct et_inner_loop {
     et_trainer *trainer; /* borrowed, as run and track */
     et_run *run;
     et_track *track;
-    et_sink *summaries; /* borrowed: takes the logs of training in place of the run's; NULL: none */
+    et_sink *summaries; /* borrowed: gets the logs of training instead of the run's sink; NULL: the
+                           run's sink */
     et_loop_length length;
     et_listed_action *actions; /* [count]: in the order in which they act; owned */
     int count;
@@ -129,12 +131,12 @@ typedef struct et_inner_loop {
                                 the state keeps; 0: it did not */
     et_loop_position position;
     et_logged evaluation; /* of this step */
-    et_logged steps;      /* of the loop of steps that ended here */
+    et_logged steps;      /* of the loop of steps that ended at this step */
     const et_value *last; /* last evaluation since the goal was set; NULL: none */
     et_meter meter;
     et_recovery recovery;
-    et_error miscounted; /* the trainer's count of steps went wrong: nothing is trained or saved
-                            until a restore. Status 0: it did not */
+    et_error miscounted; /* error if the trainer counted its steps wrong: no training and no save
+                            until a restore. Status 0: correct so far */
 } et_inner_loop;
 
 /* Allocates rows for a number of actions. Before: all members are zero except trainer, first, track
@@ -145,19 +147,19 @@ void et_inner_loop_release(et_inner_loop *loop);
 /* Appends a row. */
 void et_inner_loop_list(et_inner_loop *loop, et_listed_action one);
 
-/* Asserts what holds at the begin of a call. */
+/* Asserts the relations of the members at the begin of a call. */
 void et_inner_loop_sane(const et_inner_loop *loop);
 
-/* Restores the newest checkpoint, or sets initial values at step `first`, which is the same on all
- * ranks (ET_ECONFIG); *step -1: there was no checkpoint. */
+/* Restores the newest checkpoint, or sets initial values at step `first`. *step -1: no checkpoint.
+ * ET_ECONFIG: `first` differs between ranks. */
 int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error);
 
 /* Trains up to the goal. After an error the run resumes from the newest checkpoint.
  * ET_EINTERRUPTED: asked to stop; saved. */
 int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error);
 
-/* Ends the saves of a run that has nothing left to do; one status for all ranks. status: the result
- * of this rank's earlier work. */
+/* Waits for the saves of a run that has nothing left to do. All ranks return the same status.
+ * status: the result of this rank's earlier work. */
 int et_inner_loop_finish(et_inner_loop *loop, int status, et_error *error);
 
 /* Number of steps of a loop that begins after `step`; ET_ECONFIG: the function gives less than 1.

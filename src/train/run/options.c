@@ -44,7 +44,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "laye
 #define NO_GPU     "Etude trains on the CPU, not on a GPU"
 #define ONE_WORKER "start ranks with etude launch, mpirun or srun (doc/reference/scale.md)"
 
-/* Model Garden's defaults: nothing is clipped, and no noise is added. */
+/* Model Garden's defaults: no clipping and no noise. */
 static const et_field privacy_fields[] = {
     ET_FIELD_FLOAT(et_privacy_options, clipping_norm, ET_CLIPPING_NORM, 1e-30, 1e30,
                    "maximal norm of a gradient"),
@@ -156,8 +156,8 @@ int et_trainer_register(const et_fields **table, et_trainer_options *options,
     return *table ? status : et_alloc_failed(error, sizeof trainer_fields, "update rules");
 }
 
-/* runtime: what changes speed and memory, and the seed. The largest seed is 2^52, which a
- * double, as JSON and YAML readers of other programs have it, holds exactly. */
+/* runtime: speed, memory and the seed. The largest seed is 2^52, because JSON and YAML readers of
+ * other programs store numbers as doubles, which hold this number exactly. */
 static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
                  "seed of initial weights, data order and dropout", .change = ET_CHANGE_FIXED),

@@ -1,5 +1,5 @@
-/* Settings of the trainer and of the run around it: Model Garden's names and defaults if it has
- * them, and Etude's own. */
+/* Settings of the trainer and of its run. Names and defaults are Model Garden's if it has the
+ * setting, otherwise Etude's. */
 #ifndef ETUDE_TRAIN_RUN_OPTIONS_H
 #define ETUDE_TRAIN_RUN_OPTIONS_H
 
@@ -19,8 +19,9 @@
 
 /* trainer.early_stopping */
 typedef struct et_early_stopping {
-    int64_t patience;   /* validations in a row without a new best that end a run; 0: none */
-    const char *target; /* a best value that also ends a run; NULL: none */
+    int64_t patience;   /* the run ends after this many validations in a row without a new best; 0:
+                           no limit */
+    const char *target; /* the run ends when the best value reaches this value; NULL: no target */
 } et_early_stopping;
 
 /* trainer */
@@ -35,18 +36,20 @@ typedef struct et_trainer_options {
     int64_t validation_steps;       /* batches of one validation; -1: all */
     double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
     int64_t max_to_keep;            /* newest checkpoints to keep, besides the best one; 0: all */
-    double keep_checkpoint_every_n_hours; /* also keep one per this number of hours; 0: none */
+    double keep_checkpoint_every_n_hours; /* also keep one checkpoint for each period of this many
+                                             hours; 0: none */
     int on_failed_save;                   /* ET_FAILED_SAVE_*: after a second failure in a row */
     int64_t gradient_accumulation;        /* batches per update */
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp; /* ET_COMPARE_*, or ET_COMPARE_AUTO: which values are better */
-    const char *best_checkpoint_export_subdir; /* "best", or a link to it; none: no best is kept */
+    const char *best_checkpoint_export_subdir; /* "best", or another name for a link to it; null: no
+                                                  best is kept */
     et_early_stopping early_stopping;
     double loss_upper_bound;      /* a larger loss counts as diverged */
     int64_t recovery_begin_steps; /* first step for which loss_upper_bound counts */
-    int64_t
-        recovery_max_trials; /* in a row; 0: the run ends; -1: it ends, with no bound of the loss */
+    int64_t recovery_max_trials;  /* most recoveries in a row; 0: the run fails at the first; -1:
+                                     also no  bound of the loss */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
@@ -58,8 +61,8 @@ enum { ET_COMPARE_AUTO = 2 };
  * NULL: none. */
 int et_trainer_best_comparison(const et_trainer_options *options, const char *metric);
 
-/* The value that decides which checkpoint is best; NULL: no best is kept. The folder of the best
- * may have no name: then none is kept either. */
+/* The value that decides which checkpoint is best; NULL: no best is kept, for example because the
+ * folder of the best has no name. */
 static inline const char *et_trainer_best_metric(const et_trainer_options *options)
 {
     const char *name = options->best_checkpoint_eval_metric;
@@ -74,7 +77,7 @@ static inline const char *et_trainer_best_link(const et_trainer_options *options
     return folder && *folder && strcmp(folder, ET_CHECKPOINT_BEST) ? folder : NULL;
 }
 
-/* The metric that the settings name; NULL: auto (the task chooses it) or none. */
+/* The metric in the settings. NULL: no metric, or auto, for which the task chooses it. */
 static inline const char *et_trainer_own_metric(const et_trainer_options *options)
 {
     const char *name = et_trainer_best_metric(options);
@@ -83,13 +86,13 @@ static inline const char *et_trainer_own_metric(const et_trainer_options *option
 
 /* runtime */
 typedef struct et_runtime_options {
-    int distribution_strategy;    /* ET_STRATEGY_*; all accepted ones mean the same */
+    int distribution_strategy;    /* ET_STRATEGY_*; all accepted values mean the same */
     int64_t seed;                 /* of initial values, order of data and dropout */
     int mixed_precision_dtype;    /* ET_PRECISION_*: of activations; weights are float32 */
     int recompute;                /* an et_recompute (feed_forward: ET_RECOMPUTE_MARKED), or
                                      ET_RECOMPUTE_AUTO */
     int64_t prefetch;             /* batches read ahead; 0: none */
-    const char *loss_scale;       /* "dynamic", or a number; NULL: none */
+    const char *loss_scale;       /* "dynamic", or a number; NULL: no scale */
     int64_t data_shards;          /* equal parts of a global batch: a run's bits depend on their
                                      number, not on the number of ranks */
     double peer_timeout;          /* seconds of silence after which a rank is lost */
@@ -122,7 +125,7 @@ int et_trainer_register(const et_fields **table, et_trainer_options *options,
 
 /* Checks relations between settings, which the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
-/* trainer.early_stopping.target as a number; *given: there is one. */
+/* trainer.early_stopping.target as a number; *given: the setting has a value. */
 int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
                       et_error *error);
 #define ET_CLIPPING_NORM 1e8 /* Model Garden's value, almost no clipping */
@@ -134,8 +137,8 @@ const et_privacy_options *et_privacy_in(const et_fields *fields, const void *opt
 int64_t et_trainer_last_step(const et_trainer_options *options);
 /* Whether a number of steps is given in epochs. */
 bool et_trainer_counts_epochs(const et_trainer_options *options);
-/* Replaces numbers of epochs by numbers of steps. batches: of a pass over the data, 0 if unknown
- * (ET_ECONFIG if it is needed); shards: of a global batch. */
+/* Replaces numbers of epochs by numbers of steps. batches: of a pass over the data; 0: unknown.
+ * shards: of a global batch. ET_ECONFIG: a setting is in epochs, and batches is unknown. */
 int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
                                et_error *error);
 

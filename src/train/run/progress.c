@@ -26,7 +26,7 @@ static void save_items(et_value *to, const et_value *list)
 }
 
 /* The values of an evaluation, for actions that have not seen them yet. A run that is interrupted
- * between two actions gives the second one the same values, bit for bit. */
+ * between two actions gives the second action the same values, bit for bit. */
 static void save_values(et_value *to, const et_value *values)
 {
     for (const et_value *v = values->first; v; v = v->next)
@@ -83,7 +83,7 @@ static void restore_values(et_value *to, const et_value *dict)
     }
 }
 
-/* The values stay NULL if dict has no such member. */
+/* If dict has no such member, the values stay NULL. */
 static int restore_logs(et_logged *logged, const et_value *dict, const char *name, et_error *error)
 {
     const et_value *values = et_value_get(dict, name);
@@ -97,7 +97,8 @@ static int restore_logs(et_logged *logged, const et_value *dict, const char *nam
     return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
 }
 
-/* If every row ends loops, actions are due at a loop's last step, and its begin does not matter. */
+/* If every row ends loops, all actions are due at a loop's last step. Then the begin of the loop
+ * has no effect. */
 static bool asks_for_begin(const et_inner_loop *loop)
 {
     bool asks = false;
@@ -106,10 +107,10 @@ static bool asks_for_begin(const et_inner_loop *loop)
     return asks;
 }
 
-/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
- * loop "loop": 1900 as well, and "stopped_target": 5000 if an action has stopped a call;
- * "planned": 5000, "length": 4200 if the driver changed the target; values that actions have not
- * seen: "evaluation", "inner_loop". */
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}. Within a
+ * loop also "loop": 1900. If an action has stopped a call: "stopped_target": 5000. If the driver
+ * changed the target: "planned": 5000, "length": 4200. Values that actions have not seen:
+ * "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_inner_loop *loop = self;
@@ -119,7 +120,7 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
     et_value_set_int(dict, "step", loop->trainer->step);
     et_value_set_string(dict, "next", et_inner_loop_name(loop, position->next));
     et_value_set_string(dict, "stopped_by", et_inner_loop_name(loop, position->stopper));
-    /* A loop that has nothing left to do is over. */
+    /* A loop without open actions is over. */
     if (asks_for_begin(loop) && position->began < loop->trainer->step &&
         !(position->at_boundary && !pending))
         et_value_set_int(dict, "loop", position->began);
@@ -153,7 +154,7 @@ static int restore_action(et_inner_loop *loop, const et_value *dict, const char 
     return *name ? et_fail(error, ET_EFORMAT, "%s: no action is called %s", key, name) : ET_OK;
 }
 
-/* Steps are not negative, and a loop began no later than here. */
+/* Steps are not negative, and a loop cannot begin after its own step. */
 static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *error)
 {
     int64_t step, began;
@@ -173,7 +174,7 @@ static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *er
     return status;
 }
 
-/* Both numbers or none. The run must not have passed the length. */
+/* Both numbers or neither. The run must not have passed the length. */
 static int restore_length(et_inner_loop *loop, const et_value *dict, et_error *error)
 {
     loop->planned = loop->target = 0;

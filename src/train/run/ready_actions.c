@@ -14,8 +14,8 @@
 
 /* ---- persisted values ---- */
 
-/* Values in files. The value in memory is parsed from the written text, so this process has the
- * same value as a later one, and every written value can be read. */
+/* Values in files. The value in memory is parsed from the written text. So this process has the
+ * same value as a later process, and every written value can be read. */
 
 #define FILE_MAX ((size_t)64 << 20)
 
@@ -80,7 +80,7 @@ int et_persisted_value_write(et_persisted_value *self, const et_value *value, et
     return ET_OK;
 }
 
-/* The value stays NULL if there is no file or the file is empty. */
+/* If the file is missing or empty, the value stays NULL. */
 static int read_file(et_persisted_value *self, et_error *error)
 {
     char *text;

@@ -46,7 +46,7 @@
 
 /* ---- train.log ---- */
 
-/* Local time, because people look for what happened while they were away. */
+/* Local time, because people look for events by their own clock. */
 void et_run_messages_print(et_strbuf *out, const char *text, time_t when)
 {
     char day[32];
@@ -163,7 +163,8 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
     if (et_value_get(dict, "since") &&
         (status = et_value_read_int(dict, "since", &best->since, error)))
         return status;
-    /* Checkpoints of earlier versions have no "data", nor have data without a fingerprint. */
+    /* Checkpoints of earlier versions have no "data", and neither have checkpoints of data without
+     * a fingerprint. */
     best->data = 0;
     if (et_value_get(dict, "data")) {
         if ((status = et_value_read_string(dict, "data", &digits, error)))
@@ -183,7 +184,7 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class best_part = { "best", save_best, restore_best };
 
-/* The end of each file, by kind of sink; nothing before the sinks are open. */
+/* The end of each file, by kind of sink. Empty until the sinks are open. */
 static int save_logs(const void *self, et_value *dict, et_error *error)
 {
     (void)error;
@@ -374,8 +375,8 @@ int et_run_restore_file(et_run *run, const char *path, et_error *error)
     return status ? status : broadcast(run, error);
 }
 
-/* Marks the existing logs that belong to the run. At the start of a run, none. Later, those written
- * since the start, without those after an older checkpoint. */
+/* Marks the existing logs that belong to the run. At the start of a run these are none. Later, they
+ * are the logs since the start, except those after an older checkpoint. */
 static int claim_logs(et_run *run, et_error *error)
 {
     const et_checkpoints *checkpoints = run->checkpoints;
@@ -395,8 +396,8 @@ static int claim_logs(et_run *run, et_error *error)
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
- * positions the files start anew. Closes what was opened before a failure; et_sink_multi_open
- * adopts the rest. */
+ * positions the files start anew. After a failure, closes the opened sinks, unless
+ * et_sink_multi_open has adopted them. */
 static int open_sinks(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
@@ -453,7 +454,7 @@ int et_run_check(et_run *run, et_error *error)
     return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;
 }
 
-/* A signal handler sets it; here it is only read. */
+/* A signal handler sets the flag; this function only reads it. */
 bool et_run_signalled(const et_run *run)
 {
     return et_flag_is_set(run->options.stop);
@@ -532,8 +533,8 @@ void et_run_touch(et_run *run)
 
 /* ---- logs ---- */
 
-/* Flushes logs at most once per second: a small model may write many logs per second, and flushing
- * a file takes as long as a checkpoint. A resumed run needs only the logs up to its checkpoint. */
+/* Flushes logs at most once per second. A small model may write many logs per second, and each
+ * flush takes as long as a checkpoint. A resumed run needs only the logs up to its checkpoint. */
 #define FLUSH_SECONDS 1
 
 static bool is_saving(const et_run *run)
@@ -552,8 +553,8 @@ static int write_files(et_run *run, int64_t step, const et_value *logs, et_error
     return et_sink_flush(run->sink, error);
 }
 
-/* A log may fail where a save may fail, most often on the same disk. People see the log in any
- * case. */
+/* If on_failed_save lets failed saves pass, a failed log only gives a warning, because both most
+ * often fail on the same disk. The line for people is shown in any case. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_sink *console = run->options.console;
@@ -689,8 +690,8 @@ int et_run_broadcast_best(et_run *run, int status, et_error *error)
     return ET_OK;
 }
 
-/* All ranks note it. If the state is in parts, a failed save may have returned rank 0 to an earlier
- * best, so the other ranks do not decide whether it saves. */
+/* All ranks note the validation. If the state is in parts, a failed save may have returned rank 0
+ * to an earlier best. So only rank 0 decides whether it saves. */
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
 {
     const char *metric = run->options.best_metric;

@@ -14,9 +14,9 @@
 #include "train/checkpoint/state.h"
 #include "train/run/run.h"
 
-/* The best validation so far, and its metric. Part of the state, so a resumed run knows what to
- * beat. If options name another metric, the run has no best, but keeps this one in its state until
- * the first validation. */
+/* The best validation so far, and its metric. Part of the state, so a resumed run compares with
+ * this value. If options name another metric, the run has no best. Then the old best remains in the
+ * state until the first validation. */
 typedef struct et_run_best {
     const char *metric; /* of options, or in the run's arena; NULL: no best */
     bool lower;         /* lower values are better */
@@ -43,7 +43,7 @@ typedef struct et_run_saves {
     et_run_best best_before; /* the best to restore if the save, also of a held best, fails */
     int64_t best_saved;      /* step of the last saved best; -1: none by this process */
     et_error best_failure;   /* of the last best that was not saved */
-    int64_t due;             /* last step whose save was not transient */
+    int64_t due;             /* step of the last save that was not transient */
     et_error failure;        /* of the last failed save */
 } et_run_saves;
 
@@ -60,10 +60,10 @@ struct et_run {
     et_run_options options;      /* a copy; model_dir owned */
     et_checkpoints *checkpoints; /* of model_dir */
     et_sink *sink;               /* the files as one; NULL: not begun */
-    double flushed;              /* monotonic time of the last durable log; 0: none */
+    double flushed;              /* monotonic time of the last flush of logs; 0: none yet */
     et_run_best best;
     et_run_saves saves;
-    bool alone; /* there are no other ranks */
+    bool alone; /* this process is the only rank */
     /* Agreed by all ranks. */
     bool stops;
     bool asked_to_save;
@@ -76,12 +76,12 @@ struct et_run {
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
 };
 
-/* saving.c: notes the best validation and saves its step as the best one; after a failure, the
- * previous best counts again. */
+/* saving.c: notes the best validation and saves its step as the best. After a failure, the previous
+ * best counts again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
 
-/* Rank 0's work, called on all ranks. If the state is in parts, the other ranks send theirs
- * meanwhile; otherwise they do nothing. */
+/* Does the work of rank 0; all ranks call it. If the state is in parts, the other ranks send their
+ * parts meanwhile; otherwise they do nothing. */
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
@@ -101,10 +101,10 @@ static inline bool et_run_has_own_best(const et_run *run)
 }
 
 /* The best in memory, only without ranks. A small state may have a new best many times per second,
- * and the disk takes as long for a small file as for a large one. So the best is copied, and
- * written after ET_RUN_HELD_SECONDS, before the next checkpoint (whose state names the best), or at
- * the end of the run. If the run is killed earlier, it has an older best and an older checkpoint,
- * and finds the same best again. */
+ * and even a small file takes long to become durable. So the best is copied. It is written after
+ * ET_RUN_HELD_SECONDS, before the next checkpoint (whose state names the best), or at the end of
+ * the run. A run that is killed earlier resumes from an older checkpoint with an older best, and
+ * finds the same best again. */
 #define ET_RUN_HELD_SECONDS 1
 
 /* Whether the held best must be written now. */
@@ -117,7 +117,7 @@ static inline bool et_run_is_held_due(const et_run *run)
  * retries. */
 int et_run_end_saves(et_run *run, et_error *error);
 
-/* Waits for a save in progress; a failed save is not tried again. */
+/* Waits for a save in progress. Does not try a failed save again. */
 int et_run_settle(et_run *run, et_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Saves of a run, and failed saves. A save runs in the background, so its failure is found later:
- * between two steps, and not only when the next save is due.
+/* Saves of a run, and failed saves. A save runs in the background, so its failure is found later,
+ * between two steps.
  *
  *   saved                                    ->  nothing
  *   failed                                   ->  a warning, and the current step is saved
@@ -9,9 +9,9 @@
  *
  * At the end of a run, and after a request to stop, an unsaved state is an error with any setting.
  *
- * The manager itself tries the best checkpoint again, because a later step is not the best. If it
- * fails twice, the run warns or ends as above. The state remains marked: if no later step is as
- * good, the end of the run is an error.
+ * The manager itself repeats a failed save of the best checkpoint, because a later step is not the
+ * best. After a second failure, the run warns or ends as above. The best stays marked as lost: if
+ * no later step is as good, the end of the run is an error.
  *
  * If each rank has a part of the state, all ranks call these functions at the same places. Rank 0
  * decides whether to save; the others serve. */
@@ -63,15 +63,15 @@ static void sane(const et_run *run)
     et_assert(!run->in_parts || !run->alone);
 }
 
-/* A failure of a save; ET_OK: the run goes on. */
+/* Handles a failed save. ET_OK: the run continues. */
 static int settle(et_run *run, const et_error *failure, et_error *error)
 {
     et_assert(failure->status);
     et_run_saves *saves = &run->saves;
     if (saves->is_best) {
         /* After the second failure, the arrays of the best step have changed, so its checkpoint is
-         * lost. The previous best counts again, and the next validation that is better than that is
-         * kept. */
+         * lost. Then the previous best counts again, and the next validation that is better becomes
+         * the best. */
         const et_run_best failed = run->best;
         et_run_best *best = &run->best;
         *best = saves->best_before;
@@ -79,7 +79,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
         best->lost_value = failed.lost ? failed.lost_value : failed.value;
         best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
         best->lost_step = failed.lost ? failed.lost_step : failed.step;
-        best->since = failed.since; /* the failed one was an improvement, too */
+        best->since = failed.since; /* the lost best was an improvement too */
         saves->is_best = false;
         saves->best_failure = *failure;
         run->unsaved = true;
@@ -324,7 +324,7 @@ int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
     int status = et_run_await_saves(run, step, error);
     if (status)
         return status;
-    /* The best of the run was saved, and is still there. */
+    /* Checks that the best of this run was saved, and that its checkpoint still exists. */
     const et_run_best *best = &run->best;
     const et_error *failure = &run->saves.best_failure;
     if (!run->checkpoints || run->options.best_unsaved || !et_run_has_own_best(run))
