@@ -77,7 +77,7 @@ static void each_slot(const et_cluster_plan *plan, const et_params *params,
             const et_placement_shard *shard = &p->shards[i];
             const et_slot_part *part = et_cluster_slot(optimizer, slots[s].name, shard->param);
             int64_t elements = et_shape_count(et_params_shape(params, shard->param));
-            /* If the tensor is cut, its slot is cut in the same way; the slot of a whole tensor may
+            /* If the tensor is cut, its slot is cut in the same way. The slot of a whole tensor may
              * have another shape. */
             if (part)
                 fn(payload, part->data + shard->begin,

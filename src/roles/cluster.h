@@ -1,5 +1,5 @@
-/* Training by the roles of a cluster (TensorFX's): a master, parameter servers, workers. All open
- * the same task with the same settings, with one task trainer each. Then
+/* Training by the roles of a cluster (TensorFX's): a master, parameter servers, workers. Each
+ * process opens one task trainer of the same task with the same settings. Then
  *
  *   a worker   is source, pass, push: et_cluster_work
  *   a server   is the task's optimizer for a slice of the parameters: et_cluster_serve
@@ -11,9 +11,9 @@
  *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
  *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...
  *
- * src/roles/wire has the messages. A worker takes every n-th batch of one order of the data. The
- * position of the data in the state is that of the last update. A run may resume with other numbers
- * of workers and servers, or in one process. */
+ * src/roles/wire has the messages. With n workers, each worker takes every n-th batch of one order
+ * of the data. The state has the position of the data after the last update. A run may resume with
+ * other numbers of workers and servers, or in one process. */
 #ifndef ETUDE_ROLES_CLUSTER_H
 #define ETUDE_ROLES_CLUSTER_H
 
@@ -30,9 +30,11 @@
 typedef struct et_cluster_options {
     const et_job_config *config; /* all tasks of the cluster, and this task; borrowed */
     const et_keys *keys;         /* of its role; borrowed */
-    int listen;            /* a socket that listens at its address already, borrowed; 0: none */
-    int64_t gradients;     /* of an update; 0: as many as there are workers */
-    int64_t max_staleness; /* -1: as many updates as two gradients of each worker make */
+    int listen;            /* a socket that already listens at this task's address, borrowed; 0:
+                              none */
+    int64_t gradients;     /* number of gradients of an update; 0: the number of workers */
+    int64_t max_staleness; /* in updates; -1: as many updates as two gradients of each worker
+                              make */
     bool synchronous;      /* an update has one gradient of each worker */
     double waits;          /* times its last batch, most that a worker waits for fresh weights */
     bool predicts;         /* gradients use the weights predicted for their update */
@@ -54,11 +56,11 @@ int64_t et_cluster_gradients(const et_cluster_options *options);
 int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,
                      et_error *error);
 
-/* Waits until the master listens, which it does once its task is open. ET_EIO: it did not within
- * ten times options->patience. After half a minute a warning is logged. */
+/* Waits until the master listens. The master listens as soon as its task is open. After half a
+ * minute, logs a warning. ET_EIO: the master does not listen within ten times options->patience. */
 int et_cluster_wait(const et_cluster_options *options, et_error *error);
 
-/* Until the master says that all is done. ET_EIO: it is gone, or has not come. */
+/* Work until the master ends the training. ET_EIO: the master is lost, or did not start. */
 int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
 int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
 
@@ -68,10 +70,10 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
 /* Tells servers and workers that the work is done. */
 void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
 
-/* The placement of parameters on servers. Trained parameters go to servers in turn, in order of
- * declaration (TensorFX's device setter). If the optimizer works element by element, a large tensor
- * is cut along its first dimension, one piece per server. Every task computes the same placement
- * for the same model.
+/* The placement of parameters on servers. Trained parameters are assigned to servers in turn, in
+ * order of declaration (TensorFX's device setter). If the optimizer works element by element, a
+ * large tensor is cut along its first dimension, one piece per server. Every task computes the same
+ * placement for the same model.
  *
  * Messages contain a server's values, gradients or slots as its pieces one after another, in this
  * order, without padding. */
@@ -92,7 +94,7 @@ typedef struct et_placement {
     et_arena arena;             /* of the arrays */
 } et_placement;
 
-/* ET_ECONFIG: a server would have nothing. */
+/* ET_ECONFIG: a server would have no parameter. */
 int et_placement_make(et_placement *placement, const et_params *params, int servers, bool cuts,
                       et_error *error);
 void et_placement_release(et_placement *placement);
@@ -104,7 +106,7 @@ uint64_t et_placement_fingerprint(const et_placement *placement, const et_params
 /* Between a server's values and a flat array of the store (its values or gradients). */
 void et_placement_gather(const et_placement *placement, const et_params *params, int server,
                          const float *flat, float *values);
-/* values: aligned to nothing. */
+/* values: need not be aligned. */
 void et_placement_scatter(const et_placement *placement, const et_params *params, int server,
                           const void *values, float *flat);
 

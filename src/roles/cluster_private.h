@@ -7,13 +7,14 @@
 #include "roles/wire/wire.h"
 #include "systems/modelgarden/task_trainer_private.h"
 
-/* A place in the data, as sent: whether it is a worker's own, how many numbers, the numbers. */
+/* A position in the data, as sent: 1 for a worker's own position, the count of numbers, the
+ * numbers. */
 typedef struct et_cluster_position {
     int64_t own, count, value[ET_POSITION_MAX];
 } et_cluster_position;
 
-/* The first part of a worker's report of a gradient; measures (totals, then weights), moving means,
- * states of the task's own metrics and the place follow. */
+/* The first part of a worker's report of a gradient. After it come measures (totals, then weights),
+ * moving means, states of the task's own metrics, and the position in the data. */
 typedef struct et_cluster_facts {
     double divisor; /* 0: loss or gradient is not finite */
     double loss, units, epoch;
@@ -32,7 +33,7 @@ typedef struct et_cluster_plan {
     int measures;
     int64_t means;         /* elements of moving means */
     size_t metrics_size;   /* bytes of the states of the task's own metrics */
-    size_t metrics_at;     /* where they begin in a report */
+    size_t metrics_at;     /* their offset in a report */
     size_t report_size;    /* bytes */
     size_t variables_size; /* bytes of untrained variables; a worker gets them when it joins */
     size_t largest;        /* bytes of the largest message */

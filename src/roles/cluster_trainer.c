@@ -1,9 +1,9 @@
-/* The master, as a trainer: a step waits until the servers have made one more update. At the end,
- * the coordinator, through which programs use it.
+/* The master as a trainer: a step waits until the servers have made one more update. The end of
+ * this file has the coordinator, the master's interface for programs.
  *
- * The part "data" of the state is the source's; before a save, its position is set to that of the
- * last update. The part is first in the tree, so the values of the servers arrive before anything
- * else is saved. */
+ * The part "data" of the state has the position of the source after the last update; it is set
+ * before a save. This part is the first in the tree, so the values of the servers arrive before
+ * other parts are saved. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,13 +27,12 @@
 #include "train/run/options.h"
 #include "train/step/update.h"
 
-#define FIRST   10.0 /* seconds until a message says that no task is there */
+#define FIRST   10.0 /* seconds until a message names missing tasks */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
 
-/* Staleness of the gradients of a loop's updates. It belongs to this process and is not part of the
- * state. */
+/* Staleness of the gradients of a loop's updates. The state does not contain it. */
 typedef struct staleness {
     int64_t gradients, sum, most;
 } staleness;
@@ -61,7 +60,7 @@ typedef struct cluster_trainer {
 
 /* ---- callbacks of the master ---- */
 
-/* Each request has its own buffer: the answer must still be there for a repeated request. */
+/* Each request has its own buffer, because a repeated request needs the same answer. */
 static const float *state_of(void *self, int server)
 {
     cluster_trainer *c = self;
@@ -82,7 +81,7 @@ static void greet(void *self, unsigned char *greeting)
            c->plan.variables_size);
 }
 
-/* 0: also of a report whose metrics nobody can have counted. */
+/* 0 also if the report's metrics are impossible. */
 static double divisor_of(void *self, const unsigned char *report)
 {
     const cluster_trainer *c = self;
@@ -117,7 +116,7 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
     c->placed = true;
 }
 
-/* The work of et_step_run after the optimizer; here the optimizer only counts. */
+/* Does the work of et_step_run after the optimizer's update. The optimizer itself only counts. */
 static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
     cluster_trainer *c = self;
@@ -179,7 +178,7 @@ static void tell_if_nobody_works(cluster_trainer *c)
     tell(c, line);
 }
 
-/* A server whose connection has been gone for longer than a network needs to return. */
+/* Finds a server whose connection has been lost for longer than a network failure lasts. */
 static int lost_server(const cluster_trainer *c)
 {
     for (int s = 0; c->master.phase != ET_MASTER_OPENS && s < c->plan.servers; s++)
@@ -463,7 +462,7 @@ void et_cluster_trainer_close(et_trainer *trainer)
     cluster_trainer *c = self_of(trainer);
     const bool late = c->wire && !c->started;
     if (late) {
-        /* A master that has only evaluated: the other tasks may still be starting. */
+        /* A master that has only evaluated: other tasks may not have started yet. */
         const double until = et_clock_monotonic() + FIRST;
         et_error error = ET_ERROR_INIT;
         et_message message;

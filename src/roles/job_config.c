@@ -1,5 +1,5 @@
-/* The configuration of a job. TF_CONFIG may come from anyone who starts the process, so everything
- * in it is checked when it is read. Values live in the configuration's arena. */
+/* The configuration of a job. TF_CONFIG may come from anyone who starts the process, so reading it
+ * checks all of it. Values live in the configuration's arena. */
 #include <etude/job_config.h>
 
 #include <stdlib.h>

@@ -31,7 +31,7 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
                    et_job_config_device(config), how);
 }
 
-/* A port that was closed a moment ago is free again; one with a listener is not. */
+/* A port may be used right after it was closed, but not while another socket listens there. */
 static int listen_at(int *out, const char *address, et_error *error)
 {
     struct addrinfo *at;

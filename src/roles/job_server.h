@@ -8,7 +8,8 @@
 struct et_job_server {
     const et_job_config *config; /* borrowed */
     et_keys keys;                /* of this task's role */
-    int listen;                  /* a socket at this task's address, owned; 0: a worker has none */
+    int listen;                  /* a socket that listens at this task's address, owned; 0: none, as
+                                    for a worker */
 };
 
 /* Reads the keys of the configuration's own task. folder: the folder of keys; NULL: "keys" of the

@@ -297,7 +297,7 @@ static void greet(et_master *c, int index, const et_message *message)
     w->owed = true;
 }
 
-/* A ticket that was taken back, or that belonged to an earlier worker, is ignored. */
+/* Ignores a ticket that was taken back, or that belonged to an earlier worker. */
 static void take_report(et_master *c, double now, int index, const et_message *message)
 {
     et_master_worker *w = &c->worker[index];
@@ -378,7 +378,7 @@ void et_master_receive(et_master *master, double now, const et_message *message)
 
 /* ---- choosing the next tickets and updates ---- */
 
-/* Whether a worker's gradient is still to come, or is here but not yet sent to the servers'
+/* Whether a worker's gradient is still expected, or has arrived and is not yet part of the servers'
  * question. */
 static bool is_out(const et_master *c, int worker)
 {
@@ -389,8 +389,7 @@ static bool is_out(const et_master *c, int worker)
     return standing == ET_STANDING_WORKS || standing == ET_STANDING_DONE;
 }
 
-/* The number of updates before the one that uses a gradient, if `before` other gradients go first.
- */
+/* The number of updates before the update of a gradient, if `before` other gradients come first. */
 static int64_t updates_before(const et_master *c, int64_t before)
 {
     return (c->update.added + c->adds.parts + before) / c->setup.gradients;
@@ -470,7 +469,7 @@ static void ask_next(et_master *c, double now)
     }
 }
 
-/* Updates before the one that uses a ticket given now. */
+/* The number of updates before the update of a ticket that is given now. */
 static int64_t updates_till_next(const et_master *c)
 {
     int out = 0;
@@ -488,8 +487,9 @@ static bool may_start(const et_master *c)
     return c->setup.synchronous ? !updating : before <= c->setup.max_staleness;
 }
 
-/* Whether a worker waits for the end of the current update, as its gradient would be too late for
- * it. With more workers than an update takes, some are late in any case. */
+/* Whether a worker must wait for the end of the current update, because its gradient would be too
+ * late for it. If an update takes fewer gradients than there are workers, some workers are late in
+ * any case. */
 static bool waits(const et_master *c, const et_master_worker *w, double now)
 {
     int64_t usual = (et_master_present(c) - 1) / c->setup.gradients;

@@ -1,6 +1,6 @@
-/* The master's protocol. Only the master decides: which worker may compute when (a ticket), and
- * which gradients form an update. It asks all servers one question at a time, so all have the same
- * version, and all servers make an update or none does.
+/* The master's protocol. Only the master decides which worker may compute when (a ticket), and
+ * which gradients form an update. It asks all servers one question at a time. So all servers have
+ * the same version, and either all servers make an update or none does.
  *
  *   asynchronous   an update is the sum of the next `gradients` finished gradients; their workers
  *                  continue as soon as the servers have added them. Staleness (updates between the
@@ -13,13 +13,14 @@
  *   synchronous    an update is the sum of the gradients of all workers with a ticket of its
  *                  version; a worker that joins late takes part in the next update.
  *
- * A ticket that is not done in time expires: its gradient is never used. The time is `lease`. Once
- * tickets have been done, it is the smaller of `patience` and ten times the slowest of them. A
- * restarted worker replaces the worker with its number, whose session ends.
+ * A ticket that is not done in time expires, and its gradient is never used. The time is `lease` at
+ * first. After the first finished ticket, it is the smaller of `patience` and ten times the
+ * duration of the slowest ticket. A restarted worker replaces the worker with the same number and
+ * ends that worker's session.
  *
- * Updates are made while version < target; between two updates the state is that of one step. If an
- * update is never made, the gradients added to it are lost, like unfinished ones. No threads;
- * allocates only at open. */
+ * Updates are made while version < target. Between two updates, the state of all servers is that of
+ * one step. If an update is never made, its gradients are lost, like unfinished gradients. No
+ * threads; allocates only at open. */
 #ifndef ETUDE_ROLES_MASTER_H
 #define ETUDE_ROLES_MASTER_H
 
@@ -44,7 +45,7 @@ typedef struct et_master_setup {
     size_t greeting_size; /* bytes for a worker that joins, after its place */
     uint64_t run;         /* not 0; another one each time */
     uint64_t fingerprint;
-    double patience; /* seconds after which a server that does not answer is lost */
+    double patience; /* a server that does not answer for this many seconds is lost */
     double lease;    /* most seconds for a ticket */
     int64_t max_staleness;
     int64_t gradients; /* of an update, at least 1 */
@@ -70,7 +71,7 @@ typedef struct et_master_setup {
 typedef enum et_master_phase {
     ET_MASTER_OPENS,
     ET_MASTER_WORKS,
-    ET_MASTER_ENDS,  /* servers are told to end */
+    ET_MASTER_ENDS,  /* the master tells servers to end */
     ET_MASTER_ENDED, /* servers have acknowledged; workers are told when they ask */
     ET_MASTER_FAILED,
 } et_master_phase;
@@ -120,7 +121,7 @@ typedef struct et_master {
     int64_t version, target, ticket;
     uint64_t sequence, session;
     et_asking *server;     /* [servers] */
-    et_message_kind asked; /* the question to all servers, one at a time; NONE: no question */
+    et_message_kind asked; /* the open question to all servers; NONE: no question */
     int left;              /* servers that have not answered */
     int admitting;         /* the worker that ADMIT admits; -1: none */
     bool wants_state, ends;

@@ -192,7 +192,7 @@ static void admit(et_param_server *s, const et_message *message)
     done(s, message, 0);
 }
 
-/* NULL: no such gradient is here. */
+/* NULL: the server has no such gradient. */
 static et_param_server_worker *pushed(et_param_server *s, const et_param_server_push *part)
 {
     if (part->worker < 0 || part->worker >= s->workers)
@@ -268,8 +268,8 @@ static void receive_master(et_param_server *s, const et_message *message)
     bool ours = s->run && message->run == s->run;
     if (ours && message->sequence <= s->sequence) {
         if (message->sequence == s->sequence) {
-            /* The answer to a question that was done is given again; the state's is made again,
-             * since the buffer may hold weights by now. */
+            /* Repeats the answer to a question that was done. An answer with the state is made
+             * again, because the buffer may hold weights now. */
             if (message->kind == ET_MESSAGE_READ)
                 give_state(s, message);
             else if (s->answer.kind)
@@ -306,7 +306,7 @@ void et_param_server_receive(et_param_server *server, const et_message *message)
 
 /* A parameter server: a store of the pieces of this server, with the task's optimizer. */
 
-#define LINGER 1.0 /* seconds in which a master that has not heard the answer may ask again */
+#define LINGER 1.0 /* seconds in which a master may repeat a question */
 
 typedef struct server {
     et_task_trainer *trainer; /* borrowed */

@@ -1,11 +1,11 @@
 /* A parameter server's protocol. The server holds a slice of the weights and the optimizer's slots
  * for them. It keeps one gradient of each worker until the master assigns the gradient to an
  * update, adds the gradients of an update, and makes updates in the master's order. So all servers
- * make the same updates in the same order, each once, completely or not at all. Whenever the master
- * asks, the state belongs to one step; it has no gradients added to the next update.
+ * make the same updates in the same order, each exactly once or not at all. The state that the
+ * master reads belongs to one step, without gradients of the next update.
  *
- * A worker that the master has not admitted, an ended session, or a ticket that was pushed before
- * is refused or answered again; nothing changes. Allocates only at open. */
+ * The server refuses workers that the master has not admitted, and ended sessions. It answers a
+ * ticket that was pushed before again, without a change. Allocates only at open. */
 #ifndef ETUDE_ROLES_PARAM_SERVER_H
 #define ETUDE_ROLES_PARAM_SERVER_H
 
@@ -22,8 +22,8 @@ typedef struct et_param_server_store {
     void (*read)(void *self, float *state);
     /* iterations: updates done. */
     void (*write)(void *self, const float *state, int64_t iterations, int64_t slots_from);
-    /* Updates with gradient [weights] times scale, whose global norm is norm; may overwrite
-     * gradient. */
+    /* Updates with gradient [weights] times scale. norm: the global norm of this product. May
+     * overwrite gradient. */
     void (*update)(void *self, float *gradient, double scale, double norm);
     bool predicts; /* workers get the weights predicted for the update of their gradient */
 } et_param_server_store;

@@ -12,8 +12,8 @@
 #include "metric/metric.h"
 #include "roles/cluster_private.h"
 
-/* `left` counts the servers that owe an answer; it is above 0 exactly while values are pulled or a
- * gradient is pushed. */
+/* `left` counts the servers that have not answered yet. It is above 0 only while weights are pulled
+ * or a gradient is pushed. */
 static void sane(const et_worker *w)
 {
     const bool talks = w->phase == ET_WORKER_PULLS || w->phase == ET_WORKER_PUSHES;
@@ -72,7 +72,7 @@ void et_worker_start(et_worker *worker, double now)
     et_asking_begin(&worker->master, worker->setup.link, now, ET_TASK_MASTER, &hello);
 }
 
-/* ticket 0: nothing was done yet. */
+/* ticket 0: no ticket was done yet. */
 static void ask(et_worker *w, double now, int64_t ticket)
 {
     et_message message = message_of(w, ET_MESSAGE_ASK);
@@ -213,8 +213,8 @@ static void ask_again(et_worker *w, et_asking *asking, double now)
     end(w, why);
 }
 
-/* A master that validates, or a gate that waits for others, may take long: its answer is requested
- * again without limit. The transport decides whether it lives. */
+/* A master that validates, or waits for other tasks, may take long. So the worker repeats its
+ * question without limit, and the transport decides whether the master lives. */
 void et_worker_tick(et_worker *w, double now)
 {
     sane(w);
@@ -246,8 +246,8 @@ void et_worker_computed(et_worker *w, double now, const float *const *gradients,
 
 /* ---- the task ---- */
 
-/* A worker: weights of the servers go into the task trainer's store, gradients and sums of a step
- * go to the servers. A step allocates nothing. */
+/* A worker: copies the servers' weights into the task trainer's store, and sends gradients and sums
+ * of a step to the servers. A step allocates nothing. */
 
 typedef struct worker {
     et_task_trainer *trainer; /* borrowed */
@@ -313,7 +313,7 @@ static int seen_batch(void *self, et_step *step, et_error *error)
     return w->hooks.seen(w->hooks.self, step, error);
 }
 
-/* sum NULL: it is not finite. One of no rows weighs next to nothing. */
+/* sum NULL: not finite. A batch without rows weighs next to nothing. */
 static void write_report(worker *w, const et_reduced *sum)
 {
     const et_step *step = &w->trainer->step;

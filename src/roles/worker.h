@@ -26,7 +26,7 @@
  *
  * Only the master orders updates; all servers make an update once, or none does. Between two
  * updates, all servers have the state of the same step. Every message may be lost, repeated or
- * late: a question has a sequence number and is asked again, and an answer is given again. */
+ * late. So questions have sequence numbers, and both questions and answers are repeated. */
 #ifndef ETUDE_ROLES_WORKER_H
 #define ETUDE_ROLES_WORKER_H
 
@@ -51,12 +51,12 @@ typedef struct et_worker_setup {
     size_t report_size;    /* bytes; the last place_size of them are the place in the data */
     size_t position_size;
     size_t greeting_size; /* bytes that the worker gets when it joins, after its place */
-    uint64_t nonce;       /* nanoseconds when it was started, by any clock: sequence numbers begin
-                             there, and the later of two with one number is the worker */
-    uint64_t fingerprint; /* of model and settings: all tasks have the same */
+    uint64_t nonce;       /* start time in nanoseconds, by any clock: the first sequence number. If
+                             two workers have the same number, the later one counts */
+    uint64_t fingerprint; /* hash of model and settings, equal in all tasks */
     double patience;      /* seconds without an answer after which the others are lost */
     void *self;
-    /* weights [floats[server]] of a server, aligned to nothing. */
+    /* weights [floats[server]] of a server; need not be aligned. */
     void (*pulled)(void *self, int server, const void *weights);
     /* The place to continue in the data [place_size], and further bytes from the master
      * [greeting_size]; not aligned. */
@@ -75,7 +75,8 @@ typedef struct et_worker {
     et_asking master;
     et_asking *server; /* [servers] */
     unsigned char *report;
-    char lost[ET_MESSAGE_TEXT + 1]; /* ET_WORKER_ENDED: not empty: why it is no good end */
+    char lost[ET_MESSAGE_TEXT + 1]; /* ET_WORKER_ENDED: the reason, if the worker ended without
+                                       being told; "": told to end */
 } et_worker;
 
 int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *error);
@@ -86,8 +87,8 @@ void et_worker_receive(et_worker *worker, double now, const et_message *message)
 void et_worker_tick(et_worker *worker, double now);
 
 /* gradients [servers][floats], borrowed until the phase is ET_WORKER_ASKS again; report
- * [report_size], copied. If a gradient is not finite, its report says so (the master reads a
- * divisor of 0), and no update uses it. */
+ * [report_size], copied. The report of a gradient that is not finite has a divisor of 0, so no
+ * update uses the gradient. */
 void et_worker_computed(et_worker *worker, double now, const float *const *gradients,
                         const void *report);
 

@@ -29,7 +29,7 @@ int et_keys_make(et_keys *keys, et_error *error)
     return status;
 }
 
-/* The longest name in the folder is that of the public keys. */
+/* The name of the file of public keys is the longest in the folder. */
 static int check_length(const char *directory, et_error *error)
 {
     return strlen(et_path_of(directory, PUBLIC).text) < PATH_MAX
@@ -149,8 +149,8 @@ int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_erro
 
 /* ---- keys of this user ---- */
 
-/* Each of several tasks that start together makes its own folder and renames it. One of them wins,
- * and all read its keys. */
+/* If several tasks start together, each makes its own folder and renames it. One rename succeeds,
+ * and all tasks read these keys. */
 
 static bool is_loopback(const struct sockaddr *at)
 {

@@ -211,8 +211,8 @@ void et_assembly_release(et_assembly *assembly)
     *assembly = (et_assembly){ 0 };
 }
 
-/* The place to reuse: among places without a message in progress, the least recently used; if all
- * are in progress, the place that has waited longest. */
+/* The place to reuse: the least recently used place without a message in progress. If all are in
+ * progress: the place that has waited longest. */
 static et_assembly_buffer *least_needed(const et_assembly *assembly)
 {
     et_assembly_buffer *least = assembly->buffer;

@@ -1,8 +1,8 @@
 /* Messages between the tasks of a cluster: a header of fixed size, then the bytes of the body. A
- * transport (et_link) carries messages and may lose, delay, repeat or damage them. A task asks
- * again (et_asking) until there is an answer, and every answer can be given again. So the protocols
- * (master, worker, parameter server) only need a transport that tries, and a simulation can replace
- * it.
+ * transport (et_link) carries messages and may lose, delay, repeat or damage them. A task repeats a
+ * question (et_asking) until it is answered, and the answer can be repeated too. So the protocols
+ * (master, worker, parameter server) work over an unreliable transport, and tests replace it by a
+ * simulation.
  *
  * A header has the sender (a task's number: 0 the master, then servers, then workers), its run and
  * session, and a sequence number; an answer has the number of its question. A message with a wrong
@@ -26,7 +26,7 @@ typedef enum et_message_kind {
     ET_MESSAGE_GO,      /* master to worker: number is the next ticket, extra a version;
                            value[0]: updates that are expected before its own */
     ET_MESSAGE_STOP,    /* master to worker: all is done */
-    ET_MESSAGE_BYE,     /* worker to master: it has heard that */
+    ET_MESSAGE_BYE,     /* worker to master: acknowledges STOP */
     ET_MESSAGE_PULL,    /* worker to server: values of version `number` or later; value[0]: as in GO
                          */
     ET_MESSAGE_VALUES,  /* the answer: weights, or predicted weights; number is their version */
@@ -53,7 +53,7 @@ typedef struct et_message {
     uint64_t sequence;
     int64_t number, extra;
     double value[2];
-    const void *bytes; /* [size], borrowed; aligned to nothing */
+    const void *bytes; /* [size], borrowed; need not be aligned */
     size_t size;
     uint64_t via; /* not sent: the connection it came over, for the answer; 0: not known */
 } et_message;
@@ -105,27 +105,28 @@ typedef struct et_asking {
     double begun, again, pause;
 } et_asking;
 
-#define ET_ASKING_PAUSE 1.0 /* seconds before it is repeated; doubled each time, up to 16 */
+#define ET_ASKING_PAUSE 1.0 /* seconds before the first repetition; doubled each time, up to 16 */
 
 void et_asking_begin(et_asking *asking, et_link *link, double now, int to,
                      const et_message *message);
-/* Asks again if it is time to; from the third time on the way is doubted. */
+/* Repeats the question if its pause has passed. From the third repetition on, calls the link's
+ * doubt. */
 void et_asking_tick(et_asking *asking, et_link *link, double now);
 /* Whether message is its answer; if so, the question is closed. */
 bool et_asking_takes(et_asking *asking, const et_message *message);
 
 /* Messages in chunks for a transport: a message is sent as one chunk or several, each of at most 32
- * KiB. Pieces of a connection arrive in order or not at all. A chunk that does not continue the
- * last one is dropped; its message is then never complete, and the sender of the question asks
+ * KiB. Chunks of a connection arrive in order or not at all. A chunk that does not continue the
+ * last one is dropped. Then its message is never complete, and the sender of the question asks
  * again. The first chunk of a message replaces an unfinished message of its connection.
  *
- * A chunk is the number of its message, its offset there, the size of the whole (8 bytes each,
- * little-endian), then its bytes. The whole is a header and its body.
+ * A chunk has the number of its message, its offset in the message, the size of the message (8
+ * bytes each, little-endian), then its bytes. A message is a header and its body.
  *
  * Memory is allocated only for messages of several chunks, after the first chunk has arrived: at
- * most `largest` bytes per message. The number of places limits the connections that have such
- * memory. Places keep their memory for the next message. A further connection gets the place that
- * has waited longest for its next chunk.
+ * most `largest` bytes per message. A fixed number of places limits how many connections have such
+ * memory. Places keep their memory for the next message. If all places are in use, a further
+ * connection gets the place that has waited longest for its next chunk.
  *
  * No threads. */
 
@@ -177,7 +178,7 @@ void et_assembly_release(et_assembly *assembly); /* also of zeros */
 typedef enum et_chunk_state {
     ET_CHUNK_KEPT,
     ET_CHUNK_LAST,    /* a message is whole with it */
-    ET_CHUNK_DROPPED, /* an earlier piece is missing, or there is no memory */
+    ET_CHUNK_DROPPED, /* an earlier chunk is missing, or no memory is left */
     ET_CHUNK_WRONG,   /* an impossible piece, or longer than `largest` */
 } et_chunk_state;
 

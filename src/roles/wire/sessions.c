@@ -25,14 +25,14 @@ typedef struct session {
     int64_t before;              /* of `taken`, when it came */
     int64_t held;                /* when last looked at */
     _Atomic int64_t taken;       /* bytes, of all that had this descriptor */
-    _Atomic(const char *) wrong; /* why it is refused; NULL: it is not */
-    _Atomic int role;            /* whose key it has, plus 1; 0: not known */
+    _Atomic(const char *) wrong; /* why the session is refused; NULL: not refused */
+    _Atomic int role;            /* role whose key the session has, plus 1; 0: unknown */
 } session;
 
 struct et_sessions {
     et_sessions_setup setup;
     int count; /* descriptors */
-    int end;   /* none from this one on is open */
+    int end;   /* no connection is open from this index on */
     double showed[ET_JOB_ROLES];
     bool named[1 << ET_JOB_ROLES];
     int64_t shut;
@@ -79,7 +79,7 @@ void et_sessions_close(et_sessions *s)
     et_free(s);
 }
 
-/* With this option, closing the descriptor leaves nothing of the connection in the kernel (RST). */
+/* With this option, closing the descriptor removes the connection from the kernel at once (RST). */
 static void end(int descriptor)
 {
     const struct linger at_once = { .l_onoff = 1 };
@@ -138,7 +138,7 @@ void et_sessions_refuse(et_sessions *s, int descriptor, const char *why)
 
 /* ---- shutting connections ---- */
 
-/* Bytes that have left the kernel and that the task has not taken. */
+/* Bytes that the kernel has delivered and the task has not read. */
 static int64_t held_by(const et_sessions *s, int descriptor)
 {
     const session *one = &s->session[descriptor];
@@ -152,7 +152,7 @@ static int64_t held_by(const et_sessions *s, int descriptor)
     return held <= s->setup.most || ioctl(descriptor, FIONREAD, &waiting) ? held : held - waiting;
 }
 
-/* The roles whose key the session may have shown: a set. */
+/* The set of roles whose key the session may have shown. */
 static unsigned roles_of(const et_sessions *s, const session *one)
 {
     unsigned roles = 0;
@@ -199,8 +199,8 @@ static void shut(et_sessions *s, int descriptor, const char *why)
     end(descriptor);
 }
 
-/* Judges one connection by its own fault, if any. If the connection has shown no key, it holds at
- * most one frame, so its size is not checked. */
+/* Judges one connection alone. A connection that has shown no key holds at most one frame, so its
+ * size is not checked. */
 static void look_at(et_sessions *s, int descriptor, double now)
 {
     session *one = &s->session[descriptor];

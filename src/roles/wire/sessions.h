@@ -1,18 +1,18 @@
 /* Incoming connections of a task, by descriptor, and the memory that each holds: the bytes that the
  * peer has sent, as TCP counts them, minus the bytes that the task has read. The transport itself
- * would accept any amount of memory. This module shuts (shutdown(2)) a connection in these cases;
- * the transport then sees an ended connection:
+ * has no limit on this memory. This module shuts a connection down (shutdown(2)) in the cases
+ * below, and the transport then sees an ended connection:
  *
  *   - it holds more than `most`;
  *   - it is the youngest of the large ones while all together hold more than `all`;
  *   - it sends something that no task sends;
  *   - it is the youngest of more than `places` connections that have survived a handshake.
  *
- * One thread shuts; it is told of connections that come and go. This information may lag, so a
- * bound is exact except for bytes that arrive in between.
+ * One thread does this work. It learns of new and ended connections with a delay, so bytes that
+ * arrive in between may exceed a bound.
  *
- * Violations are logged, once for each role's key, and with their number at the end. A connection
- * with only heartbeats reaches `most` as well, after days: it is shut without a log.
+ * The first violation with each role's key is logged, and their number at the end. After days, a
+ * connection with only heartbeats also reaches `most`; it is shut without a log.
  *
  * Descriptors belong to the transport: this module opens, reads or closes none. */
 #ifndef ETUDE_ROLES_WIRE_SESSIONS_H

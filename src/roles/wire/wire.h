@@ -5,25 +5,26 @@
  * A connection needs the key of a role that may send to this task. Otherwise the task refuses the
  * connection before it reads a message. Messages are sent in chunks of at most 32 KiB (message.h),
  * one frame each. A longer frame closes its connection before memory is allocated, so a refused
- * process gets no memory. A message of more than `largest` bytes is dropped, as is one with missing
- * chunks. Messages that cannot be sent at once are dropped; the sender of a question asks again.
+ * process gets no memory. A message of more than `largest` bytes or with missing chunks is dropped.
+ * A message that cannot be sent immediately is dropped too; the sender of a question asks again.
  *
  * Even a process with a key gets no more memory than its role needs (sessions.h). Its connection is
  * shut if it sends something that no task sends (several frames in a message, a wrong length or
  * checksum, another task's name), endless frames, or more than all its messages may have. This also
- * works while the task computes. So a message has at most `largest` bytes, or `asked` for one that
- * comes to this task.
+ * works while the task computes. A message has at most `largest` bytes, a message to this task at
+ * most `asked` bytes.
  *
- * If an outgoing connection of this task receives something invalid, it is made again at once. The
- * same happens if the other side waits for lost data, after an unanswered question
- * (et_link_class.doubt). The number of damaged messages is logged once, when the connection closes.
+ * If an outgoing connection of this task receives invalid data, the task connects again
+ * immediately. It also does so after an unanswered question, because the other side may wait for
+ * lost data (et_link_class.doubt). The number of damaged messages is logged once, when the
+ * connection closes.
  *
  * A handshake has four seconds. So strangers hold only the descriptors of four seconds. A listening
  * task raises the process's soft limit of descriptors to 16,384 or to the hard limit. The number of
  * refused connections is logged once, at the close.
  *
- * There are two connections to each task: one for messages, one for ZeroMQ's heartbeats, because
- * both over one can end the process; so can a message of several frames (zmq.c says how).
+ * There are two connections to each task: one for messages, one for ZeroMQ's heartbeats. Both over
+ * one connection can end the process; so can a message of several frames (see zmq.c).
  *
  * One thread uses the transport. ZeroMQ has its own threads, and one thread accepts connections, so
  * a task that computes stays alive for the others. */
@@ -42,7 +43,8 @@ typedef struct et_wire_setup {
     et_job_role role;
     int servers;                /* numbers of tasks: see message.h */
     const char *bind;           /* host:port; NULL: does not listen */
-    int bind_fd;                /* a socket that already listens on bind, borrowed; 0: none */
+    int bind_fd;                /* a socket that already listens on bind, borrowed; 0: the transport
+                                   makes one */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
     int senders;                /* tasks that may connect to this one */
     size_t largest;             /* bytes of a message without its header */
@@ -60,7 +62,7 @@ et_link *et_wire_link(et_wire *wire);
  * next call. ET_EDENIED: a task that this one connects to refuses its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
-/* Seconds since both connections to a task were lost (0: it is there). A peer that is silent for 20
+/* Seconds since both connections to a task were lost; 0: connected. A task that is silent for 20
  * seconds counts as lost. */
 double et_wire_alone(const et_wire *wire, int task);
 

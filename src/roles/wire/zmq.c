@@ -1,10 +1,10 @@
-/* The transport over ZeroMQ: its calls, incoming connections (the router, its guard, its sessions),
- * outgoing connections of this task, messages as chunks.
+/* The transport over ZeroMQ: ZeroMQ's calls, incoming connections (the router, its guard, its
+ * sessions), outgoing connections of this task, and messages as chunks.
  *
- * Why messages are not ZeroMQ's multipart messages, and why a connection has either messages or
- * heartbeats (ZMQ_HEARTBEAT_*): libzmq 4.3.4, Debian 12's, ends the whole process otherwise. Two
- * programs showed it, each in three of three runs. Each connected DEALER sockets to four peers,
- * sent messages of 32 frames of 64 KiB, and killed (kill -9) 200 peers one after another:
+ * Messages are not ZeroMQ's multipart messages, and a connection has either messages or heartbeats
+ * (ZMQ_HEARTBEAT_*). Otherwise libzmq 4.3.4 (Debian 12) ends the whole process. Two programs showed
+ * it, each in three of three runs. Each connected DEALER sockets to four peers, sent messages of 32
+ * frames of 64 KiB, and killed (kill -9) 200 peers one after another:
  *
  *   heartbeats, and the socket of a killed peer is disconnected or closed:
  *       "Assertion failed: !_io_error (src/stream_engine_base.cpp:331)" with the first killed peer.
@@ -14,11 +14,10 @@
  *       "Resource temporarily unavailable (src/session_base.cpp:260)", in clean_pipes, with peers
  *       85, 33 and 32. Here a socket's thread computes for seconds, so this happens.
  *
- * Without a disconnect or close all 200 peers were killed in each run, with and without heartbeats;
- * so were they in each run of the second program with messages of one frame.
- * But a task does disconnect: it drops a connection whose peer is silent. So what
- * carries messages has no heartbeat, what has one carries nothing else, and each chunk (message.h)
- * is a message of one frame. */
+ * Without a disconnect or close, each run survived all 200 killed peers, with and without
+ * heartbeats. So did each run of the second program with messages of one frame. But a task must
+ * disconnect from a silent peer. So a connection with messages has no heartbeats, a connection with
+ * heartbeats carries nothing else, and each chunk (message.h) is a message of one frame. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
@@ -80,16 +79,16 @@ typedef struct et_zmq_calls {
 
 #define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
 #define ET_WIRE_SOON        0.25 /* seconds within which ZeroMQ reports a retry, if it retries */
-#define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
+#define ET_WIRE_CURVE_BYTES 64   /* least number of bytes that encryption adds to a message */
 #define ET_WIRE_PART        256  /* most bytes of a part that is read separately */
 
 /* A connection that this task makes. */
 typedef struct et_wire_line {
     void *socket, *monitor; /* socket NULL: no connection */
-    int descriptor;         /* -1: none that is known */
+    int descriptor;         /* -1: unknown */
     double alone;           /* since when; 0: connected */
     double again;           /* when ZeroMQ has probably given it up; 0: not yet */
-    double pause;           /* how long after it was lost that was, the last time */
+    double pause;           /* seconds from the loss of the connection to the last `again` */
     int64_t chunks;         /* that have come over it */
     int64_t chunks_at_send; /* chunks when something was last sent */
     double tried;           /* when its TCP connection was made */
@@ -144,7 +143,7 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof et_zmq 
 #define QUEUE     16    /* waiting chunks of a connection, besides two of the largest messages */
 #define QUEUE_MAX (1 << 30)
 
-/* Before anything is called. ET_ENOTFOUND: the library is not there. */
+/* Loads the library before the first call. ET_ENOTFOUND: the library is missing. */
 static int load_library(et_error *error)
 {
     return et_library_load(&library, &et_zmq, error);
@@ -193,7 +192,7 @@ static int resolve(char *endpoint, size_t space, const char *address, et_error *
     return ET_OK;
 }
 
-/* Most waiting chunks of a connection whose messages have at most `largest` bytes. */
+/* Most chunks that may wait on a connection with messages of at most `largest` bytes. */
 static int queue_of(size_t largest)
 {
     int64_t chunks = et_chunk_count(largest);
@@ -247,8 +246,8 @@ static int next_event(void *monitor, uint32_t *value)
 
 /* ---- incoming connections ---- */
 
-#define LOOK         50   /* milliseconds between two looks at what connections hold */
-#define KEYED_MORE   32   /* connections with a key in addition to twice those that tasks make */
+#define LOOK         50   /* milliseconds between two checks of the memory that connections hold */
+#define KEYED_MORE   32   /* connections with a key beyond twice the tasks' own */
 #define BACKLOG      1024 /* connections that wait to be taken */
 #define DESCRIPTORS  16384
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
@@ -256,7 +255,7 @@ static int next_event(void *monitor, uint32_t *value)
 /* ---- the guard ---- */
 
 /* The role of the key's owner; ET_JOB_ROLES: not allowed to connect here. Servers connect to the
- * master to see that it lives. */
+ * master to notice its end. */
 static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
 {
     for (int role = 0; role < ET_JOB_ROLES; role++) {
@@ -268,10 +267,10 @@ static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
     return ET_JOB_ROLES;
 }
 
-/* The socket is bound before any other listens: otherwise ZeroMQ would admit everyone who knows a
- * server's key. Messages without one of our user names are dropped as well.
- * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
- * mechanism, credentials. */
+/* This socket is bound before any other socket listens. Otherwise ZeroMQ would admit everyone who
+ * knows a server's key. Messages without one of our user names are dropped as well. ZeroMQ's
+ * authentication protocol (RFC 27): version, request, domain, address, identity, mechanism,
+ * credentials. */
 static bool answer_zap(et_wire *wire)
 {
     enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, PARTS };
@@ -298,9 +297,9 @@ static bool answer_zap(et_wire *wire)
     return et_zmq.send(wire->zap, "", 0, 0) >= 0;
 }
 
-/* The change of the number of refused connections. ZeroMQ does not report all of them, so this
- * counts accepted connections minus admitted ones and minus connections that the peer closed, as a
- * task does that comes too early. */
+/* The change of the number of refused connections. ZeroMQ does not report all refusals. So the
+ * number is computed: accepted connections, minus admitted ones, minus connections that the peer
+ * closed. A task that starts too early closes its connection. */
 static int refused_by(int event, uint32_t value)
 {
     if (event == ZMQ_EVENT_ACCEPTED)
@@ -414,7 +413,7 @@ static int start_listening(et_wire *wire, const et_wire_setup *setup, et_error *
 
 #define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
 #define TURNS      1024 /* chunks received in one look for a message */
-#define SEAL_BYTES 33   /* what encryption adds to a chunk */
+#define SEAL_BYTES 33   /* bytes that encryption adds to a chunk */
 
 #define HEARTBEAT      5000 /* milliseconds */
 #define SILENCE        20000
@@ -467,8 +466,8 @@ static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_er
     return ok ? ET_OK : fail(error, setup->connect[task]);
 }
 
-/* Whether ZeroMQ is at an address; ZeroMQ begins to speak at once. A proxy accepts connections for
- * absent tasks and closes them without a message. */
+/* Whether ZeroMQ is at an address. ZeroMQ sends bytes immediately; a proxy of an absent task
+ * accepts the connection and closes it without a byte. */
 static bool is_there(const char *address)
 {
     struct addrinfo *found;
@@ -487,7 +486,8 @@ static bool is_there(const char *address)
     return there;
 }
 
-/* Bytes that are no ZeroMQ end a connection for good: ZeroMQ does not try again. */
+/* After bytes that are not ZeroMQ's protocol, ZeroMQ gives a connection up and does not try
+ * again. */
 static void make_again(const et_wire_peer *p, et_wire_line *l)
 {
     l->heard = et_clock_monotonic();
@@ -506,8 +506,8 @@ static bool has_arrived(const et_wire_line *l)
            !info.tcpi_unacked && !info.tcpi_notsent_bytes;
 }
 
-/* A length that was damaged on the way makes the reader wait for bytes that never come. So a line
- * is made again if no whole message has come since the question was repeated. */
+/* If a length is damaged on the way, the reader waits for bytes that never come. So the task
+ * connects again if no whole message has arrived since it repeated the question. */
 static void doubt(et_link *self, int to)
 {
     et_wire *wire = (et_wire *)(void *)self;
@@ -529,9 +529,9 @@ static void note_failure(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
     l->there = is_there(p->address);
 }
 
-/* After a connection ends, ZeroMQ reports at once that it tries again, or it has given the line up.
- * If a line can't be opened, it reports that and then often stops: errno has the reason of the
- * report. */
+/* After a connection ends, ZeroMQ reports soon that it tries again; otherwise it has given the
+ * connection up. If a connection cannot be opened, ZeroMQ reports a retry and then often stops;
+ * errno has the reason of the report. */
 static void note_event(et_wire *wire, const et_wire_peer *p, et_wire_line *l, int event,
                        uint32_t value)
 {
@@ -739,8 +739,9 @@ static et_job_role role_of(et_wire *wire)
 
 typedef enum taken { NOTHING, CHUNK, MESSAGE } taken;
 
-/* Receives the next chunk of a socket into wire->message. Returns its bytes on the wire; 0: none.
- * *alone: the message has one frame, as all chunks of a cluster; otherwise it is dropped. */
+/* Receives the next chunk of a socket into wire->message. Returns its bytes on the wire; 0: no
+ * chunk. *alone: the message has one frame, as all chunks of a cluster have. A message of several
+ * frames is dropped. */
 static size_t take_chunk(et_wire *wire, void *socket, bool *alone)
 {
     size_t bytes = 0;
@@ -798,7 +799,7 @@ static taken take_routed(et_wire *wire, et_message *out)
     if (length < 1 || length > ID_MAX || role == ET_JOB_ROLES)
         return CHUNK;
     et_sessions_took(wire->sessions, descriptor, role, bytes);
-    /* A connection's number in the router, and how long it is. */
+    /* The number of a connection in the router, and the length of this number. */
     uint64_t via = 0;
     for (int i = 0; i < length; i++)
         via = via << 8 | id[i];
@@ -816,7 +817,7 @@ static taken take_routed(et_wire *wire, et_message *out)
     return MESSAGE;
 }
 
-/* One look at each socket. */
+/* Looks at each socket once. */
 static taken take_any(et_wire *wire, et_message *out)
 {
     taken what = wire->router ? take_routed(wire, out) : NOTHING;
@@ -837,7 +838,7 @@ static bool take_message(et_wire *wire, et_message *out)
     return what == MESSAGE;
 }
 
-/* Waits until a chunk is there; false: none came. */
+/* Waits for a chunk. false: none arrived. */
 static bool wait_for_any(et_wire *wire, double seconds)
 {
     int count = 0;
