@@ -22,8 +22,8 @@
 
 /* ---- multitask task ---- */
 
-/* A task that consists of others. Each is opened by its kind, with a view of the store and its own
- * folder of the run. The task builds nothing itself; its trainable trains the others
+/* A task that consists of other tasks. The kind of each opens it, with a view of the store and its
+ * own folder in the run. This task builds no graph; its trainable trains the other tasks
  * (systems/modelgarden/multitask.h). */
 
 #define ET_MULTITASK_FOLDER "task_%d" /* in the run; from 1 */
@@ -103,7 +103,7 @@ static bool is_shared(const several *s, const char *name)
     return true;
 }
 
-/* An expression that is misspelt would silently share nothing. */
+/* Refuses an expression that matches no parameter, because a misspelt one would share nothing. */
 static int check_shared(const several *s, et_error *error)
 {
     const et_strings *all = &s->settings->shared;
@@ -198,7 +198,7 @@ static int identify(const et_task *task, et_value *identity, et_error *error)
 
 /* ---- the folder of a task ---- */
 
-/* Lines of one text that are none of another. */
+/* Counts the lines of one text that the other text lacks. */
 static int count_others(const char *text, const char *other)
 {
     int count = 0;
@@ -366,7 +366,7 @@ static void begin(const et_task_kind *self, void *options)
     ((et_multitask_settings *)options)->of = (const et_multitask_kind *)(const void *)self;
 }
 
-/* A run with other tasks gives nothing; resuming reports that it is another one. */
+/* A run with other tasks gives no settings; resuming then reports the difference. */
 static void adopt(void *options, const void *kept)
 {
     const et_multitask_settings *now = options, *was = kept;
@@ -397,7 +397,7 @@ static int inherit(void *options, const char *model_dir, et_arena *arena, const 
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
         const char *name = et_multitask_routine_at(settings, i)->task_name, *what = NULL;
         char *folder;
-        /* Weights are found by the task's name; a task that the run lacks gets nothing. */
+        /* Weights are found by the task's name. A task that the other run lacks gets no weights. */
         if (!kind->inherit || et_artifact_find_member(&folder, model_dir, name, NULL))
             continue;
         status = kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
@@ -477,7 +477,8 @@ static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE
 
 static int make(et_multitask_kind *kind, et_error *error)
 {
-    /* Update rules of all kinds, each once. One too many is refused when an experiment begins. */
+    /* Lists the update rules of all kinds, each once. When an experiment begins, a number above the
+     * limit is refused. */
     int count = 0;
     for (int i = 0; i < kind->count; i++)
         for (const et_optimizer_rule *const *rule = kind->kinds[i]->rules; rule && *rule; rule++) {

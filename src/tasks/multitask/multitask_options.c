@@ -57,7 +57,7 @@ static et_fields *make_table(et_arena *arena, const char *name, const et_field *
     return fields ? table : NULL;
 }
 
-/* {type, tabular: {...}, translation: {...}}: offsets are those in the routine. */
+/* {type, tabular: {...}, translation: {...}}: offsets are within the routine. */
 static et_fields *make_config(et_multitask_kind *kind, size_t *size)
 {
     const size_t grain = sizeof(double) > sizeof(void *) ? sizeof(double) : sizeof(void *);

@@ -1,6 +1,6 @@
-/* Settings of several tasks together. The table contains the settings of other kinds: after a
- * routine's own members come the structs of all kinds, each at its own offset. task_config.type
- * chooses a kind. */
+/* Settings of several tasks together. The table contains the settings of all kinds that a task may
+ * have. In memory, a routine's own members come first, then the structs of all kinds, each at its
+ * offset. task_config.type chooses the kind. */
 #ifndef ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 #define ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 
@@ -26,7 +26,7 @@ typedef struct et_multitask_sampler {
     int64_t steps_per_epoch, total_steps; /* annealing */
 } et_multitask_sampler;
 
-/* One of the tasks; the structs of kinds follow. */
+/* The settings of one task; the structs of all kinds follow in memory. */
 typedef struct et_multitask_routine {
     const char *task_name;
     double task_weight; /* joint: weight of the loss; interleaving: used to draw the task */

@@ -1,5 +1,6 @@
-/* The members of a pack: the settings that each draws, and its part of the optimizer. A draw is a
- * function of (settings_seed, number of the member), so a member is the same in every pack. */
+/* The members of a pack: the settings of each member, which are drawn at random, and its part of
+ * the optimizer. A draw is a function of (settings_seed, number of the member), so a member is the
+ * same in every pack. */
 #ifndef ETUDE_TASKS_TABULAR_PACK_MEMBERS_H
 #define ETUDE_TASKS_TABULAR_PACK_MEMBERS_H
 
@@ -22,10 +23,10 @@ typedef struct et_pack_member {
     double dropout;             /* 0 of half of the members, else up to 0.5 */
     et_tabular_columns columns; /* cosines of each number, and the deviation of their frequencies */
     double matrix_rate;         /* learning rate of the layers' matrices, of Muon */
-    double rate, weight_decay;  /* learning rate of the other parameters, decay of all */
+    double rate, weight_decay;  /* learning rate of the other parameters; decay of all parameters */
 } et_pack_member;
 
-/* Members of a pack: those of `only`, or `members`. */
+/* Number of members of a pack: the length of `only`, or `members`. */
 int64_t et_pack_count(const et_tabular_pack *pack);
 
 /* The i-th of them. The settings have been checked. */

@@ -65,7 +65,7 @@ typedef struct ordered {
     et_samples *inner; /* owned */
     int64_t members;
     uint64_t seed;
-    int64_t pass;            /* that the orders are of; -1: of none */
+    int64_t pass;            /* the pass of the orders; -1: not drawn yet */
     et_random_order order[]; /* [members] */
 } ordered;
 

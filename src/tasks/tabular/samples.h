@@ -4,7 +4,7 @@
 
 #include <etude/data.h>
 
-/* The same samples, which stay their owner's and must outlive the borrowed ones. */
+/* The same samples, borrowed: they remain their owner's and must outlive the result. */
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 
 /* Shuffles the samples for each member independently, by the seed and the pass. Sample j of the

@@ -32,7 +32,7 @@ enum {
  * builder.yaml of a job. */
 enum { ET_TABLE_FILE_MODEL = ET_TABLE_FILES, ET_TABLE_MODEL_FILES };
 
-/* By the numbers of the table's. */
+/* Indexed by the numbers of the table's texts. */
 extern const char *const et_table_file_names[ET_TABLE_FILES];
 
 typedef struct et_table_files {

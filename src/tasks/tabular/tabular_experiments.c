@@ -35,8 +35,8 @@
     "{pattern: 'periodic|bias|activation', learning_rate_multiplier: 0.1}], "                      \
     "regularization: {type: flat_cosine}}"
 
-/* A member's rates and decay are its own; the rate here is a factor on them. No clip, whose norm
- * would be of all members together. */
+/* A member has its own rates and decay; the rate here is a factor on them. Gradients are not
+ * clipped, because the norm would be of all members together. */
 #define PACK                                                                                       \
     "optimizer_config: {optimizer: {type: muon, muon: {scale: shape, beta_2: 0.999, "              \
     "epsilon: 1e-8, exclude_from_weight_decay: [bias, phase], "                                    \
@@ -50,7 +50,7 @@
 
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"
 
-/* Many layers of a pack are wide enough for the CPU's bfloat16 products, if there are any. */
+/* Many layers of a pack are wide enough for bfloat16 products, if the CPU has them. */
 #define PACK_EXPERIMENT(task)                                                                      \
     "{task: {" task "}, trainer: {" PACK ", " PASSES("400", "32") "}, runtime: {prefetch: 0}}"
 

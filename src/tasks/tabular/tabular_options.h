@@ -31,7 +31,8 @@ typedef struct et_tabular_columns {
     double frequency_scale;     /* of periodic, cosine: deviation of the initial frequencies */
     int64_t embedding_width;    /* of each column of ids; 0: by the number of ids */
     double embedding_shrinkage; /* k: the embedding of an id of n rows has the factor n / (n + k) */
-    int64_t one_hot_levels;     /* a column with at most this many values is one-hot; 0: none */
+    int64_t one_hot_levels;     /* a column with at most this many values is one-hot; 0: no such
+                                   column */
 } et_tabular_columns;
 
 /* An activation by the target, or one more than an et_activation. */
@@ -80,7 +81,7 @@ typedef struct et_tabular_tabm {
     et_tabular_columns columns;
     int64_t members, num_layers, width;
     bool mini;           /* members have own scales of the inputs only */
-    bool shared_batches; /* members learn from the same rows in a step */
+    bool shared_batches; /* in a step, all members learn from the same rows */
     int activation;      /* an et_activation */
     double dropout;
 } et_tabular_tabm;
@@ -111,7 +112,7 @@ enum { ET_TABULAR_WORDS_FREQUENCY, ET_TABULAR_WORDS_TF_IDF };
 /* task.model: a type and its group, as in trainer.optimizer_config. */
 typedef struct et_tabular_model {
     int type;                    /* ET_TABULAR_LINEAR, ... */
-    et_strings ignored_features; /* names of features that it does not read */
+    et_strings ignored_features; /* names of features that the model ignores */
     int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (et_tabular_text_vector) */
     et_tabular_feed_forward feed_forward;
     et_tabular_mlp mlp;
@@ -151,7 +152,7 @@ enum {
     ET_TABULAR_HEADER_AUTO,
     ET_TABULAR_HEADER_TRUE,
     ET_TABULAR_HEADER_FALSE,
-    ET_TABULAR_HEADER_YES, /* the same, as other commands have it */
+    ET_TABULAR_HEADER_YES, /* the same as TRUE, in the words of other commands */
     ET_TABULAR_HEADER_NO,
 };
 
@@ -183,7 +184,7 @@ typedef struct et_tabular_data {
 typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
     int also;              /* the same, without identity; 0: none */
-    et_strings drop, only; /* columns that are not inputs; the only inputs; none: all may be */
+    et_strings drop, only; /* columns that are not inputs; the only inputs (empty: all may be) */
 } et_tabular_features;
 
 /* Levels of quantiles. */
@@ -197,20 +198,20 @@ typedef struct et_tabular_options {
     et_tabular_model model;
     et_structs ensemble; /* et_tabular_member: the weighted mean of these; empty: `model` */
     et_tabular_data train_data, validation_data;
-    double held_out;  /* share of the training rows to validate on where validation_data names
-                         none; 0: no validation then */
+    double held_out;  /* share of the training rows to validate on if validation_data names no
+                         files; 0: no validation then */
     int64_t n_splits; /* folds; 0: a share is held out */
     int64_t fold;     /* the validated fold, from 0; -1: all rows are learned */
     int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
-    const char *groups,
-        *time;         /* columns that split rows (et_tabular_parts); NULL: none. Not both */
-    et_strings target; /* columns; empty: targets of the features */
-    et_strings quantile_levels; /* of a number, ascending; none: the number itself */
-    const char *id;             /* column that is only carried to predictions; NULL: none */
+    const char *groups, *time;  /* columns that split rows (et_tabular_parts); NULL: none. At most
+                                   one of the  two */
+    et_strings target;          /* columns; empty: targets of the features */
+    et_strings quantile_levels; /* of a number, ascending; empty: the number itself is predicted */
+    const char *id;             /* column that is only copied to predictions; NULL: none */
     const char *weight;         /* column of rows' weights; NULL: as in the features, or all 1 */
-    int target_type;            /* ET_TABULAR_TARGET_*, where the features are inferred */
+    int target_type;            /* ET_TABULAR_TARGET_*, for inferred features */
     const char *delimiter;      /* one character; "": found in the first rows */
-    const char *comment;        /* rows that begin with it are left out; "": none */
+    const char *comment;        /* lines that begin with this text are left out; "": none */
     int header;                 /* ET_TABULAR_HEADER_* */
     et_strings missing;         /* extra texts of missing values */
     int64_t entries;            /* kept of a discrete column; 0: as data analyze has them */
@@ -224,8 +225,8 @@ typedef struct et_tabular_options {
     int64_t calibration_bins;
     const char *init_checkpoint, *init_pattern; /* as in et_task */
     et_privacy_options differential_privacy_config;
-    const struct et_tabular_task *open; /* no setting: an open task with the rows of the same files,
-                                           which this one shares; NULL: none */
+    const struct et_tabular_task *open; /* not a setting: an open task whose rows this task shares,
+                                           if both read the same files; NULL: none */
 } et_tabular_options;
 
 extern const et_fields et_tabular_fields;
@@ -233,9 +234,9 @@ extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
 /* Scores in addition to those of <etude/class_scores.h>, ended by NULL. For labels: micro_f1, the
  * F1 of all labels together; exact_match, the share of rows with all labels right. For quantiles:
- * the mean of the pinball loss over levels, and d2_pinball (ET_TABULAR_D2). For two or more levels
- * also the share of targets between the outermost two, ends included, and the mean distance between
- * the two. */
+ * the mean of the pinball loss over levels, and d2_pinball (ET_TABULAR_D2). With two or more levels
+ * also: the share of targets between the lowest and the highest quantile, ends included, and the
+ * mean distance between these two. */
 extern const char *const et_tabular_label_score_names[];
 extern const char *const et_tabular_quantile_score_names[];
 
@@ -257,10 +258,10 @@ double et_tabular_label_smoothing(const et_tabular_options *options);
 
 /* How features are inferred. Texts are the options'. */
 et_feature_choice et_tabular_choice(const et_tabular_options *options);
-/* The second transform of numbers, in a separate feature; IDENTITY: none. */
+/* The second transform of numbers, in a separate feature; IDENTITY: no second transform. */
 et_transform et_tabular_also(const et_tabular_options *options);
 
-/* Whether validation data are named, and none is held out. */
+/* Whether the settings name validation data, so that no rows are held out. */
 static inline bool et_tabular_has_validation_data(const et_tabular_options *options)
 {
     return options->validation_data.input_path.count || options->validation_data.sets.count;
@@ -279,8 +280,9 @@ static inline bool et_tabular_is_pack(const et_tabular_options *options)
            !(options->n_splits && options->fold < 0);
 }
 
-/* Whether a pack can learn this number of targets of two classes each (0: one target of any kind),
- * or this number of quantiles of a target. Packs support neither yet. */
+/* Whether a pack can learn these targets: a number of targets with two classes each (0: one target
+ * of any kind), and a number of quantiles. Packs support neither several targets nor quantiles
+ * yet. */
 static inline bool et_pack_learns(size_t labels, size_t quantiles)
 {
     return !labels && !quantiles;

@@ -66,7 +66,7 @@ typedef struct et_validation_rows {
 typedef struct et_tabular_verdict {
     et_strbuf best, last; /* of the best validation so far, of the last one; owned */
     double value; /* of the class's best_metric, of the best validation; negative of a loss */
-    bool judged;  /* there was a validation */
+    bool judged;  /* a validation has set the members above */
 } et_tabular_verdict;
 
 /* The members of a pack that are trained: all, until one is done. */
@@ -79,8 +79,8 @@ struct et_tabular_task;
 
 /* How rows are scored by a program that wants more than the scores. */
 typedef struct et_tabular_scoring {
-    double threshold;    /* of et_class_predictions; 0: none */
-    const double *costs; /* the same; borrowed. NULL: none */
+    double threshold;    /* of et_class_predictions; 0: not set */
+    const double *costs; /* of et_class_predictions; borrowed. NULL: not set */
     /* Gets the rows of each set once they are scored, also of a set without a name; NULL: nobody
      * does. The rows are complete on every rank. */
     int (*scored)(void *payload, const struct et_tabular_task *task, et_error *error);
@@ -91,7 +91,7 @@ typedef struct et_tabular_scoring {
 typedef struct et_tabular_file {
     char *path;        /* in the run's directory; in arena */
     uint64_t checksum; /* of its bytes */
-    bool made;         /* made by this start: the run had none */
+    bool made;         /* this start made the file, because the run had none */
 } et_tabular_file;
 
 /* For each part of a mix: its first file, an index of paths; the row after its last one. */
@@ -121,7 +121,8 @@ typedef struct et_tabular_task {
     et_samples *validation_tables[ET_TABULAR_SETS_MAX]; /* rows of the validation files; or NULL */
     et_samples *training;                               /* the rows of table that are learned */
     et_samples *validation[ET_TABULAR_SETS_MAX];        /* [validations] that are scored */
-    int validations;                                    /* 0: none; above 1: one for each set */
+    int validations;                                    /* 0: no validation; above 1: one for each
+                                                           set */
     uint32_t
         *validated; /* [validation[0]->count]: their rows of table; NULL: of validation files */
     et_validation_rows results;

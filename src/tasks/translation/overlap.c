@@ -1,6 +1,7 @@
-/* Languages are compared by byte 4-grams, which need no words: with p and q the frequencies of a
- * 4-gram in the sources and the targets of the training text, a side of a tested text has the mean
- * of log(p / q), above 0 if it resembles the sources. */
+/* Languages are compared by byte 4-grams, without words. Let p and q be the frequencies of a 4-gram
+ * in the sources and in the targets of the training text. The score of a side of a test text is the
+ * mean of log(p / q) over its 4-grams. A score above 0 means that the side resembles the
+ * sources. */
 #include "tasks/translation/overlap.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@
 #include "base/text/format.h"
 #include "base/vector.h"
 
-/* Pairs whose sides are compared, from the first one on. */
+/* Number of pairs, from the first one, whose sides are compared. */
 #define COMPARED 100000
 /* Share of equal pairs from which a warning is printed. Names, numbers and commands are often
  * equal. */
@@ -52,7 +53,7 @@ typedef struct overlap {
     size_t room[2];
     int64_t pairs;    /* of all tested texts */
     int64_t compared; /* pairs with text on both sides, of the text that is read */
-    int64_t equal;    /* those with equal sides */
+    int64_t equal;    /* pairs with equal sides */
     profile *of;      /* of the training text */
     double rating[2]; /* sum of log(p / q) of the sources and the targets of a tested text */
     int64_t grams[2]; /* their 4-grams */

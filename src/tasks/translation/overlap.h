@@ -1,7 +1,6 @@
-/* Warnings about texts that make a model or its scores worthless: equal sides, tested pairs that
- * are also training pairs, and a tested text with swapped languages. Used for training with its
- * validation text, and for an evaluation of other files. Compares lines of files, so the vocabulary
- * does not matter. */
+/* Warnings about texts that make a model or its scores worthless: equal sides, test pairs that are
+ * also training pairs, and a test text with swapped languages. Training checks its validation text;
+ * an evaluation checks other files. Compares lines of files, so the vocabulary does not matter. */
 #ifndef ETUDE_TASKS_TRANSLATION_OVERLAP_H
 #define ETUDE_TASKS_TRANSLATION_OVERLAP_H
 
@@ -19,7 +18,7 @@ typedef struct et_overlap_texts {
     const volatile sig_atomic_t *stop; /* not 0: ends; may be NULL */
 } et_overlap_texts;
 
-/* Prints warnings (et_log). Files that cannot be read give none. ET_ENOMEM. */
+/* Prints warnings (et_log). Ignores files that cannot be read. ET_ENOMEM. */
 int et_translation_tell_overlap(const et_overlap_texts *texts, et_error *error);
 
 #endif

@@ -2,7 +2,7 @@
  * names; training on the text of its sides. Afterwards the file is in the run's directory and the
  * vocabulary is open.
  *
- * A run keeps its vocabularies forever: ids have no meaning without them, and every weight of an
+ * A run never changes its vocabularies: without them ids have no meaning, and every row of an
  * embedding belongs to an id. */
 #include <string.h>
 
@@ -22,12 +22,12 @@
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* One of them, on its way. */
+/* A vocabulary while it is set up. */
 typedef struct opening {
     et_translation_task *task;
     int number; /* of the role */
     const et_vocabulary_role *role;
-    const char *given; /* NULL: the user names none */
+    const char *given; /* NULL: the user names no model */
     int64_t size;      /* 0: as large as max_size and the text allow */
     const char *path;  /* the run's own */
 } opening;
@@ -100,8 +100,8 @@ static int find_symbols(const opening *o, et_strings *symbols, const char ***ite
     return ET_OK;
 }
 
-/* Written before it is used, so that the run never has an id whose model is not on the disk. The
- * bytes are parsed as a file's would be. */
+/* Writes the model before it is used, so that the run never has ids whose model is not on the disk.
+ * The bytes are parsed like a file. */
 static int train(const opening *o, et_error *error)
 {
     const et_translation_vocabulary *settings = &o->task->options.vocabulary;
@@ -178,8 +178,8 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 
-/* Finds the place of the lexicon of a given vocabulary: the folder of another program, or the run
- * or export with the vocabulary. *out is owned; NULL: no place. */
+/* Finds the source of a given vocabulary's lexicon: the folder of another program, or the run or
+ * export with the vocabulary. *out is owned; NULL: none. */
 static int find_origin(char **out, const char *given, const char *file, et_error *error)
 {
     const bool whole = given && (et_import_is_folder(given) || et_safetensors_is_name(given));
@@ -305,7 +305,7 @@ static int check_validation(const et_translation_task *task, et_error *error)
         status = et_corpus_open(&corpus, &input->texts[i].paths, error);
         if (status)
             return status;
-        /* To the end: a bad line anywhere is found here. */
+        /* Reads the text to its end, so that a bad line is found now. */
         do {
             status = et_corpus_next(corpus, &pair, error);
         } while (!status && pair.source);

@@ -52,8 +52,7 @@ static int open_files(et_translation_task *task, et_error *error)
                                               &task->options.validation_data, error);
 }
 
-/* Tokens in the softmax of an update: the target's vocabulary if none are
- * drawn. */
+/* Tokens in the softmax of an update: all tokens of the target, unless some are drawn. */
 static int64_t sampled_tokens(const et_translation_task *task)
 {
     et_assert(task->sides.target);
@@ -169,7 +168,7 @@ static int open_training(et_translation_task *task, et_error *error)
     return status ? status : et_translation_input_subwords(input, data, task->sides, error);
 }
 
-/* One replica's part of the batch that is set, and of one pipeline's samples. */
+/* The part of one replica in the batch size, and of one pipeline in the samples. */
 static int part_of(const et_input_context *part, const char *name, bool training,
                    et_translation_data *share, et_error *error)
 {
@@ -196,7 +195,7 @@ static int take_part(et_samples **samples, const et_input_context *part, et_erro
     return status;
 }
 
-/* One shard's part of the batch size, checked like a batch of that size. */
+/* The part of one shard in the batch size, checked like a batch of this size. */
 static int share_of(const et_translation_task *task, et_translation_data *share, et_error *error)
 {
     if (task->context.data_shards <= 1)
@@ -542,8 +541,8 @@ static int start_row(const et_translation_task *task, const et_params *params, i
     return index;
 }
 
-/* For training and validation: the same model, other shapes. The table of positions has rows for
- * the longest sentence of all data that are open, because its rows cost little. */
+/* For training and validation: the same model with other shapes. The table of positions has rows
+ * for the longest sentence of all open data, because rows cost little. */
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses)
 {
@@ -586,7 +585,7 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
     }
 }
 
-/* The labels of a program's own model: those with that name, or the only ones. */
+/* The labels of a program's own model: those with this name, or the only ones. */
 static et_node *labels_of(et_scope *scope, const et_nodes *labels)
 {
     const char *name = et_pair_fields[ET_PAIR_TARGET_LABELS].name;

@@ -35,7 +35,7 @@ typedef struct et_validation {
     int count;            /* of these; 0: no validation */
     int64_t numbered;     /* pairs that have a number */
     et_decoder *decoder;  /* beam search with the store's weights */
-    et_decoder *embedded; /* the same of embedded sources */
+    et_decoder *embedded; /* beam search for embedded sources */
 } et_validation;
 
 /* The task and everything it owns, in the order of opening. */
@@ -47,13 +47,15 @@ typedef struct et_translation_task {
     et_vocabularies vocabularies;        /* the run's own; owned, as all below */
     char *vocabulary_paths[ET_SIDES];    /* of each, its file in model_dir */
     int32_t *suppressed;                 /* numbers of task.model.suppressed_tokens */
-    double vocabulary_seconds[ET_SIDES]; /* that training each took; 0: it was there */
+    double vocabulary_seconds[ET_SIDES]; /* duration of each training of a vocabulary; 0: not
+                                            trained */
     et_translation_input training;
     et_validation validation;
     et_other_inputs *others; /* a list; they are closed with the task, as sources borrow them */
-    et_import *foreign;      /* of another program, opened last; NULL: none, or the context's */
+    et_import *foreign;      /* the last opened model of another program; NULL: none, or the
+                                context's */
     double bleu, best_bleu;  /* of the last validation; the best so far */
-    int64_t scored_step;     /* of the last validation; 0: none */
+    int64_t scored_step;     /* step of the last validation; 0: none yet */
     char verdict[200];
 } et_translation_task;
 

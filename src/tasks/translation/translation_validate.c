@@ -64,8 +64,8 @@ int et_translation_check_beam(const et_translation_task *task, et_error *error)
  * made at the first search and kept; it reads the store's weights again, because they change. */
 static int make_decoder(et_translation_task *task, bool embedded, et_error *error)
 {
-    /* The same search as a translator's with the run's settings, so validation scores the
-     * translations that users get. */
+    /* The search of a translator with the run's settings, so validation scores the translations
+     * that users get. */
     const et_translation_model *model = &task->options.model;
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
@@ -212,7 +212,7 @@ static void log_ids(et_value *list, const int32_t *ids, int64_t count)
         et_value_add_int(to, ids[i]);
 }
 
-/* Logs the results; a source without a word has none. */
+/* Logs the results. A source without a word has no result. */
 static int log_results(et_value *logs, const et_decoder_sentence *sentences, int64_t count,
                        et_error *error)
 {
@@ -244,8 +244,8 @@ static const et_scored *find_scored(const et_translation_task *task, int64_t num
     return found;
 }
 
-/* The whole source of a pair, which the batch may have shortened. If the batch is not from
- * validation, the source stays as the batch has it. */
+/* The whole source of a pair, because the batch may have shortened it. A batch that is not from
+ * validation gives its own source. */
 static int whole_source(const et_translation_task *task, int64_t number,
                         et_decoder_sentence *sentence, et_arena *arena, et_error *error)
 {
@@ -324,8 +324,7 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
 
 /* ---- the state ---- */
 
-/* Each list must have as many sentences as there are numbers; the lists of a search may be missing.
- */
+/* Each list must have as many items as there are numbers. The lists of a search may be missing. */
 static int check_lists(const et_value *logs, const et_value *lists[3], et_error *error)
 {
     static const char *const names[3] = { ET_LOGGED_IDS, STEP_INPUTS, STEP_OUTPUTS };
@@ -417,7 +416,7 @@ typedef struct translated {
     int64_t number, at; /* in the task's data; in the state */
     const et_scored *scored;
     int64_t pair;            /* in scored */
-    const et_value *outputs; /* of the state; NULL: it was not searched */
+    const et_value *outputs; /* of the state; NULL: not searched */
     et_decoder_sentence sentence;
 } translated;
 
@@ -550,7 +549,7 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
     int status = read_state(state, all, arena, error);
     if (status)
         return status;
-    /* If the state has a pair several times, the last one counts. */
+    /* If a pair occurs several times in the state, the last one counts. */
     int64_t count = 0;
     qsort(all->pairs, all->count, sizeof *all->pairs, by_number);
     for (int64_t i = 0; i < all->count; i++)
@@ -573,7 +572,7 @@ static const char *const score_names[SCORES] = { ET_TRANSLATION_BLEU, ET_TRANSLA
                                                  ET_TRANSLATION_CHRF };
 typedef et_score *scores[SCORES];
 
-/* Model Garden's score has fixed rules; the settings only change the other two. */
+/* The rules of Model Garden's score are fixed; settings change only the other two scores. */
 static int open_scores(scores s, const et_translation_options *options, et_error *error)
 {
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
@@ -637,7 +636,7 @@ static int show(const et_translation_task *task, int64_t shown, const translated
 static int score_all(et_translation_task *task, const all_translated *all, scores s,
                      et_strbuf *text, et_strbuf *table, et_error *error)
 {
-    /* One line's memory for all of them. */
+    /* The memory of one line, reused for all lines. */
     et_strbuf line = ET_STRBUF_INIT;
     int status = ET_OK;
     for (int64_t i = 0; i < all->count && !status; i++) {
@@ -658,7 +657,7 @@ static int score_all(et_translation_task *task, const all_translated *all, score
     return status;
 }
 
-/* <step>.txt, of a set <step>.<name>.txt, atomically; one of the same step is replaced. */
+/* <step>.txt, for a set <step>.<name>.txt. Written atomically; replaces a file of the same step. */
 static int keep_translations(const et_translation_task *task, const et_scored *scored, int64_t step,
                              const et_strbuf *text, et_error *error)
 {
@@ -677,7 +676,8 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
                                   et_strbuf_text(text), text->length, error);
 }
 
-/* Updates that even a small model needs, and a BLEU that few texts remain below then. */
+/* Updates that even a small model needs. After them, few texts still have a lower BLEU than
+ * this. */
 #define STEPS_LEAST 1000
 #define BLEU_LEAST  10
 
@@ -694,7 +694,7 @@ const char *et_translation_verdict(et_task *self, bool best)
     return task->verdict;
 }
 
-/* Results are set before the file is written, which is the last thing that may fail. */
+/* Sets the results first, because writing the file may fail. */
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error)
 {

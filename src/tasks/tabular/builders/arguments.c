@@ -360,7 +360,7 @@ bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *ki
 
 /* ---- objects ---- */
 
-/* With defaults, and the parser that knows them. */
+/* Makes arguments with defaults, and the parser that fills them. */
 static int begin(et_arguments **out, et_argument_parser **parser, const et_arguments_class *kind,
                  et_error *error)
 {

@@ -33,7 +33,7 @@ typedef enum et_builder_phase {
     ET_PHASE_PREDICTION,
 } et_builder_phase;
 
-/* A store; those before it are kept until the builder goes, as graphs may be over them. */
+/* A store. Earlier stores live as long as the builder, because graphs may use them. */
 typedef struct et_builder_store {
     et_params *params;
     struct et_builder_store *before;
@@ -43,7 +43,7 @@ typedef struct et_builder_store {
 typedef struct et_builder_graph {
     et_graph_interface face; /* the first member */
     et_builder_phase phase;
-    et_table_set *dataset;         /* that it was built with */
+    et_table_set *dataset;         /* the data set of the graph */
     struct et_builder_graph *next; /* of the builder's open ones */
 } et_builder_graph;
 
@@ -63,15 +63,15 @@ int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_b
 /* The device that graphs run on, opened at the first call. */
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error);
 
-/* A store that nothing has been declared into, in place of the one before. */
+/* Replaces the store by an empty one. */
 int et_model_builder_renew(et_model_builder *builder, et_error *error);
 
 /* ---- job_files.c ---- */
 
-/* A job is a run with other files next to its checkpoints: job.yaml (how it was run), builder.yaml
- * (the class of its builder, with the arguments of this class), schema, metadata and features of
- * the dataset. This module writes and reads them; model_trainer.c makes model/, the export of the
- * job. */
+/* A job is a run with its own files next to the checkpoints: job.yaml (how it was run),
+ * builder.yaml (the class and the arguments of its builder), schema, metadata and features of the
+ * dataset. This module writes and reads these files; model_trainer.c makes model/, the export of
+ * the job. */
 
 /* identify: the identity of a builder's checkpoints, in arena. check_same, check_identity: check
  * that checkpoints have it. ET_ECONFIG: they are of another builder, or of rows with another
@@ -87,8 +87,8 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 int et_builder_write(const et_model_builder *builder, const et_job_config *config,
                      const char *directory, et_error *error);
 
-/* Reads the text of builder.yaml; path is for messages: *kind: the expected class; NULL: becomes a
- * class of the library. ET_ECONFIG: the file belongs to another builder. */
+/* Reads the text of builder.yaml; path is for messages. given: the expected class; NULL: a class of
+ * the library, which becomes *kind. ET_ECONFIG: the file belongs to another builder. */
 int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
                      const char *bytes, size_t length, const char *path,
                      const et_model_builder_class *given, et_error *error);

@@ -126,7 +126,7 @@ static void output_classes(et_model_builder *self, et_scope *scope, const et_nod
     et_nodes_put(outputs, "scores", et_softmax(et_copy(logits, ET_F32, et_node_shape(logits))));
 }
 
-/* The likeliest label of scores is that of logits. */
+/* The most likely label by scores is also the most likely by logits. */
 static void evaluate_classes(et_model_builder *self, et_scope *scope, const et_nodes *inputs,
                              const et_nodes *outputs, et_builder_evaluation *out)
 {

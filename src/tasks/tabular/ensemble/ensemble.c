@@ -70,10 +70,11 @@ static const struct {
     const char *experiment;
     double cost, text;
     double used;     /* share of the steps that a training takes before it stops early */
-    int most, least; /* epochs, as many as the time allows; most 0: the experiment decides */
+    int most, least; /* epochs, as many as the time allows, between these bounds; most 0: the
+                        experiment decides */
     double share;    /* of the budget, at most, for these epochs */
     const char *ignores;
-    const char *defaults;       /* settings in YAML, as the next ones; NULL: none */
+    const char *defaults;       /* settings in YAML, as all members down to classes; NULL: none */
     const char *trainer, *task; /* settings below trainer and task */
     const char *small, *large;  /* settings below task, for a small table and for others */
     const char *private;        /* settings below task, for the privacy of each example */
@@ -431,8 +432,8 @@ static int open_series(et_series_run **out, const et_experiment *experiment, et_
     return status;
 }
 
-/* A training gets copies of the run's texts, so that all trainings have the same encoding, and
- * shares the run's rows. */
+/* A training gets copies of the run's texts and shares the run's rows, so all trainings have the
+ * same encoding. */
 static int prepare(et_series_run *run, const char *directory, void *options, et_error *error)
 {
     const et_selection *s = downcast(run);
@@ -628,8 +629,7 @@ static double loss_of(const void *from, const double *sum, int64_t count)
     return loss;
 }
 
-/* Adds the predictions of candidate c of those that have a score: values, or the probability of the
- * label. */
+/* Adds the predictions of scored candidate c: values, or the probability of the label. */
 static void add_candidate_to(const void *from, double *sum, int64_t c)
 {
     const et_selection *s = from;

@@ -39,13 +39,13 @@ typedef struct et_selection {
     int folds;                           /* 1: none */
     int32_t *class;                      /* [rows], of classes */
     double *written;                     /* [rows, targets], of other targets */
-    int16_t *fold;                       /* [rows]: the fold that validates the row; -1: none */
+    int16_t *fold;                       /* [rows]: the fold that validates the row; -1: no fold */
     double *weight;                      /* [rows] */
     double *of_fold;                     /* [rows]: scratch, weights of a fold's rows */
     et_scored scored[ET_CANDIDATES_MAX]; /* of the candidates, as the next */
     et_outputs mean;                     /* of the chosen ones */
     double share[ET_CANDIDATES_MAX];     /* their weights */
-    /* When it is chosen: predictions of the ensemble, and its members. */
+    /* Set when the ensemble is chosen: its predictions and members. */
     et_validation_rows result;
     const et_ensemble_training **member;
     /* Candidates that have a score; the greedy choice is among these. */

@@ -29,10 +29,8 @@
 
 /* ---- tables ---- */
 
-/* A table: a task without a trainer. A task has its texts in its run's directory. Here this is a
- * temporary directory, removed as soon as the task is open, so that the same code infers and reads
- * the texts.
- */
+/* A table: a task without a trainer. A task reads and writes its texts in its run's directory. A
+ * table uses a temporary directory for them, and removes it as soon as the task is open. */
 
 struct et_table {
     et_arena arena;
@@ -166,8 +164,8 @@ static int read_texts(et_table *t, const char *directory, et_error *error)
     return status;
 }
 
-/* A task on the rows of the table. Its texts become the table's if the table has none. While this
- * works the texts are in a temporary directory, whose name lives in arena. */
+/* A task on the rows of the table. If the table has no texts yet, it gets the task's texts.
+ * Meanwhile the texts are in a temporary directory, whose name lives in arena. */
 static int table_task(et_task **out, et_table *t, const et_experiment *e, et_device *device,
                       et_params *params, et_arena *arena, et_error *error)
 {
@@ -476,8 +474,8 @@ int et_model_open_saved(et_model **out, const char *path, et_error *error)
     return status;
 }
 
-/* Predictions of rows as by `etude predict`, on one thread and into a program's file. A model
- * predicts with the parameters that it would save, so it gives the same lines as its saved file. */
+/* Writes predictions of rows like `etude predict`, on one thread and into a program's file. A model
+ * predicts with the parameters that it would save, so its lines equal those of its saved file. */
 
 #define EXPORT "export.safetensors"
 

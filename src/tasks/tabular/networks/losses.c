@@ -69,7 +69,8 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
         if (which && !which[i])
             continue;
         et_scope *member = et_at(scope, ET_PACK_MEMBER, (int)m.number);
-        /* Each has its own embeddings of texts, so that members do not depend on each other. */
+        /* Each member has its own embeddings of texts, so that members do not depend on each
+         * other. */
         inputs.learned = member;
         et_node *x = et_tabular_flatten(et_in(member, "columns"), &inputs, &m.columns);
         for (int k = 0; k < m.num_layers; k++) {
@@ -84,7 +85,7 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
-/* The same of the best weights. */
+/* The outputs of all members with their best weights. */
 static et_node *pack_best(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
                           int64_t outputs, const bool *which)
 {
@@ -175,7 +176,7 @@ static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int c
     return et_softplus(et_offset(et_slice_columns(z, column, 1), (float)log(expm1(usual))));
 }
 
-/* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
+/* Standardised levels, the members one below the other: level number k is [rows * members, 1]. */
 static void split_quantiles(const et_tabular_target *target, et_node *z, et_node **level)
 {
     const int count = target->quantiles;

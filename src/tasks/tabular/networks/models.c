@@ -209,8 +209,8 @@ static et_node *tabm_build(et_scope *scope, const et_tabular_model *settings,
 
 /* ---- the models ---- */
 
-/* x W + b, W [columns, outputs] zeros, and a row of a table for each id: no order of columns and no
- * draw makes a difference. */
+/* x W + b, with W [columns, outputs] zeros, plus a row of a table for each id. Everything begins at
+ * zero, so neither the order of columns nor random draws matter. */
 static et_node *linear(et_scope *scope, const et_tabular_model *model,
                        const et_tabular_inputs *inputs, int64_t outputs)
 {
@@ -490,8 +490,8 @@ static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
 
 /* ---- the table ---- */
 
-/* A pack has another builder (losses.c). drawn: see et_tabular_inputs. Without biases at the
- * start, relu passes no gradient to a row of zeros. Plain descent is slow from small values. */
+/* Packs are built in losses.c. drawn: see et_tabular_inputs. If biases begin at zero, relu passes
+ * no gradient to a row of zeros. Gradient descent is slow from small values. */
 static const struct {
     et_node *(*build)(et_scope *scope, const et_tabular_model *model,
                       const et_tabular_inputs *inputs, int64_t outputs);
@@ -517,7 +517,7 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
-/* NULL: the model has none. */
+/* NULL: the model has no settings of columns. */
 static const et_tabular_columns *columns_of(const et_tabular_model *model)
 {
     switch (model->type) {

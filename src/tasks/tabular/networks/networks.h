@@ -31,8 +31,8 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
 int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
                            const et_encoder *encoder, et_error *error);
 
-/* Fits the parts of a model that come from the training rows before the first step (bins of its
- * columns), in a store with its initial values. */
+/* Sets parts of a model from the training rows before the first step (bins of its columns). The
+ * store has its initial values. */
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error);
 
@@ -49,13 +49,13 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
 
 /* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
  * outputs with the names above. Returns the node for et_tabular_build_loss. which: [members] of a
- * pack, true if the graph has the member: in training members that are not done, in prediction
- * members of the ensemble. NULL: all. */
+ * pack, true if the graph has the member. A training graph has the members that are not done, a
+ * prediction graph the members of the ensemble. NULL: all. */
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target,
                                   const bool *which);
 
-/* The same output of a graph of training, of its z, for metrics of a program. */
+/* Names the output of a training graph, made from its z, for metrics of a program. */
 void et_tabular_name_output(et_scope *scope, const et_tabular_target *target, et_node *z);
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs);
@@ -79,10 +79,9 @@ typedef struct et_greedy {
 int et_greedy_choose(const et_greedy *greedy, double *share, et_error *error);
 
 /* The work after a validation of a pack. If the loss of a member on the validation rows is its
- * lowest so far, its weights are kept as its best weights. A member without a lower loss for
- * `patience` validations is done, and is not trained further. Then an ensemble is chosen from the
- * best weights of all members. All results are variables of the store, so
- * checkpoints contain them. */
+ * lowest so far, its weights are kept as its best weights. After `patience` validations without a
+ * lower loss, a member is done and is not trained further. Then an ensemble is chosen from the best
+ * weights of all members. All results are variables of the store, so checkpoints contain them. */
 #define ET_PACK_BEST     "best"
 #define ET_PACK_ENSEMBLE "ensemble"
 #define ET_PACK_SHARE    "share"
@@ -102,20 +101,19 @@ typedef struct et_pack_rows {
     float *mean; /* [count, width]: set to the prediction of the new ensemble */
 } et_pack_rows;
 
-/* Adds the number of members in the ensemble to logs. ET_ECONFIG: the store does not have the
- * variables: there is no graph of validation. ET_EDIVERGED: no member's predictions are finite. */
+/* Adds the number of members in the ensemble to logs. ET_ECONFIG: the store lacks the variables,
+ * because no validation graph was built. ET_EDIVERGED: no member's predictions are finite. */
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                    et_value *logs, et_error *error);
 
-/* Sets the rows' mean to predictions by ensembles that other rows have chosen: five parts of the
- * rows, each predicted by an ensemble of the members' best weights that the other four parts
- * choose. So the score of the rows is not biased by the choice of the ensemble. The store does not
- * change. Errors as above. */
+/* Sets the rows' mean to predictions for an unbiased score. The rows are divided into five parts.
+ * Each part is predicted by an ensemble of the members' best weights, chosen on the other four
+ * parts. The store does not change. Errors as above. */
 int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                       et_error *error);
 
-/* Follows a validation, or a restore. *again: the part has changed. If all members are done, the
- * part stays as it was. */
+/* Updates the part after a validation or a restore. *again: the part has changed. If all members
+ * are done, the part does not change. */
 int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
                         bool *again, et_error *error);
 void et_pack_part_release(et_pack_part *part);

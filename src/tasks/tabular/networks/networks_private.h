@@ -26,8 +26,8 @@ typedef struct et_tabular_inputs {
     et_scope *learned;         /* the scope with vectors of texts: the model or a part of it */
 } et_tabular_inputs;
 
-/* The inputs of a model from the graph's batches, without targets, other fields, and features whose
- * names are ignored. A poison node for impossible ones. */
+/* The inputs of a model from the graph's batches. Leaves out targets, fields that are no inputs,
+ * and features whose names are ignored. Poison: the inputs are impossible. */
 void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
                             const et_strings *ignored);
 
@@ -42,8 +42,8 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
                             const et_tabular_columns *columns, const et_encoder *encoder,
                             const et_strings *ignored, et_error *error);
 
-/* Fits the variables that et_tabular_flatten has declared in a scope to the training rows. Does
- * nothing if it has none. */
+/* Sets the variables that et_tabular_flatten has declared in a scope, from the training rows. Does
+ * nothing without such variables. */
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
                            const et_encoder *encoder, const et_strings *ignored,
                            et_samples *samples, et_error *error);
@@ -56,21 +56,21 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
  *   v = 0.3 sum_i w_i t_i / sqrt(sum_i w_i^2),   w_i = (n_i / (n_i + 40))^2, 0 if n_i is below 2
  *
  * t_i is learned, and n_i is the number of training rows whose text has i. Adam moves the vectors
- * of rare and frequent words equally far, so w_i shrinks those of rare words. With the weights of
- * TF-IDF, smoothed as in scikit-learn, and n rows,
+ * of rare and frequent words equally far, so w_i shrinks the vectors of rare words. With the
+ * weights of TF-IDF, smoothed as in scikit-learn, and n rows,
  *
  *   w_i = 1 + log((1 + n) / (1 + n_i)), 0 if n_i is below 2
  *
  * The w_i are a variable, set before the first step. */
 
 /* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i.
- * learned: the scope with the t_i, of the model or of a part with its own t_i. begin: initial
+ * learned: the scope with the t_i: the model, or a part of it with its own t_i. begin: initial
  * values of the t_i. */
 et_node *et_tabular_text_vector(et_scope *model, et_scope *learned, const et_encoder *encoder,
                                 int k, int64_t width, et_init begin);
 
 /* Sets the variables from the training rows. weights: ET_TABULAR_WORDS_FREQUENCY or TF_IDF.
- * ET_ECONFIG: TF_IDF, and there are no texts. */
+ * ET_ECONFIG: TF_IDF without texts. */
 int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder *encoder,
                                 et_samples *samples, et_error *error);
 

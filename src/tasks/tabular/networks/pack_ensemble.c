@@ -172,7 +172,7 @@ typedef struct following {
     int64_t apart; /* rows of this part do not choose; -1: all rows choose */
 } following;
 
-/* Every fifth row is of the same part. */
+/* Row r is in part r % PARTS. */
 #define PARTS 5
 
 static bool counts(const following *f, int64_t row)

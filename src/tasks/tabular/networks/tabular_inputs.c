@@ -47,7 +47,7 @@
 #define PRIOR_ROWS 40
 #define SCALE      0.3f
 
-/* The field of text number k; NULL: there are fewer. */
+/* The field of text number k; NULL: no such text. */
 static const et_encoded_field *field_of(const et_encoder *encoder, int k)
 {
     for (int f = 0; f < et_encoder_fields(encoder); f++)
@@ -114,7 +114,7 @@ static void count_rows(void *payload, const et_batch *batch, int64_t first)
         }
 }
 
-/* rows: those that have the word. */
+/* rows: the number of rows with the word. */
 static float weight_of(int weights, float rows, float all)
 {
     const float share = rows / (rows + PRIOR_ROWS);
@@ -158,8 +158,8 @@ int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
-/* If the settings do not set the number of bins: the largest number of encoded columns of all
- * numbers, the smallest useful number of bins of a column, and the usual number of bins. */
+/* Used if the settings do not set the number of bins: the most encoded columns of all numbers, the
+ * fewest useful bins of a column, and the usual number of bins. */
 #define ENCODED_MOST 4096
 #define BINS_LEAST   4
 #define BINS         48
@@ -197,7 +197,7 @@ static et_node *check_ignored(et_scope *scope, const et_encoder *encoder, const 
     return NULL;
 }
 
-/* Fields of a kind side by side; NULL: there are none. */
+/* Fields of a kind side by side; NULL: no such fields. */
 static et_node *side_by_side(et_scope *scope, const et_encoder *encoder, et_encoded_kind kind,
                              const et_strings *ignored, et_node **parts)
 {
@@ -441,7 +441,7 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
 
 /* ---- the columns of a row ---- */
 
-/* Factors on a row, whose columns come one after another. */
+/* Factors of a row, column after column. */
 typedef struct row_factors {
     int64_t *first; /* [columns]: index of a column's first factor; -1: none yet */
     float *factor;
@@ -610,7 +610,7 @@ static int fit_bins(et_params *params, const char *scope, const et_tabular_colum
 
 /* ---- factors of embeddings ---- */
 
-/* Rows of each id of each column, one column after another. */
+/* Number of rows for each id of each column, column after column. */
 typedef struct id_counts {
     const et_encoder *encoder;
     const et_strings *ignored;

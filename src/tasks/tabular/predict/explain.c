@@ -41,7 +41,7 @@ struct et_explain {
     size_t capacity; /* rows */
     int64_t rows;
     uint32_t read; /* rows of the files so far; */
-    size_t chosen; /* those of options.only among them */
+    size_t chosen; /* how many of these rows options.only contains */
     /* the predictions of the last run */
     float *score;  /* [rows, width]; of classes */
     double *value; /* [rows, width] */
@@ -99,7 +99,7 @@ typedef struct items {
     int target, written, weight;
 } items;
 
-/* Whether the row has a target. Target and weight become those of row e->rows. */
+/* Whether the row has a target. Stores target and weight as row e->rows. */
 static bool take_target(et_explain *e, const items *all)
 {
     et_assert(all->to);
@@ -239,7 +239,8 @@ static int open_rows(et_explain *e, et_error *error)
 
 /* ---- predictions ---- */
 
-/* The rows with changed cells of one field: cells of other rows, or the same value in all rows. */
+/* A change of one field in all rows: each row gets the cell of another row, or all rows get the
+ * same value. */
 typedef struct change {
     int field;             /* -1: none */
     const uint32_t *order; /* [rows]: the row that a row gets them from; NULL: value */
@@ -334,7 +335,7 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
     et_value *dict = et_value_dict(&arena);
     int status = dict ? predict(e, c, error) : et_alloc_failed(error, 64, "scores");
     if (!status) {
-        /* By the names of validation, as `evaluate` scores them. */
+        /* Uses the names of validation, as `evaluate` does. */
         const et_validation_rows rows = { .rows = e->rows,
                                           .width = e->width,
                                           .targets = e->targets,
@@ -364,8 +365,8 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
 static int find_metric(et_explain *e, et_error *error)
 {
     const et_target_kind *kind = kind_of(e);
-    /* For quantiles, only scores that are better the higher (or lower) they are: a coverage may be
-     * too large. */
+    /* For quantiles, only scores for which a higher (or a lower) value is always better. A coverage
+     * may be too large. */
     const char *const *const best[] = { kind->shown, NULL };
     const char *const *const *names = kind == &et_target_quantiles ? best : kind->scores;
     const char *asked = e->options.metric;
@@ -515,8 +516,9 @@ static int64_t join_levels(level *levels, int64_t count)
     return different;
 }
 
-/* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last one
- * that fits, levels at equal distances in the list are kept, so dates cover the whole time. */
+/* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last
+ * level that fits, levels at equal distances in the list are kept. So the levels of a date cover
+ * its whole range. */
 static int64_t take_frequent(level *levels, int64_t count, int64_t most)
 {
     int64_t first = most - 1, end = most;

@@ -1,9 +1,9 @@
-/* Measures on rows with targets which columns a model's predictions depend on.
+/* Measures how much a model's predictions depend on each column, on rows with targets.
  *
- * Permutation importance (Breiman, "Random forests", Machine Learning 45, 2001): how much worse a
- * score becomes if the values of a column are permuted among the rows. Partial dependence
- * (Friedman, "Greedy function approximation", Annals of Statistics 29, 2001): the mean prediction
- * over all rows if a column has the same value in every row.
+ * Permutation importance (Breiman, "Random forests", Machine Learning 45, 2001): the loss of score
+ * if the values of a column are permuted among the rows. Partial dependence (Friedman, "Greedy
+ * function approximation", Annals of Statistics 29, 2001): the mean prediction over all rows if a
+ * column has the same value in every row.
  *
  *     et_explain_open(&e, "runs/a", NULL, &(et_explain_options){ .rows.path = "new.csv" }, &error);
  *     double worse[5];
@@ -21,11 +21,11 @@
 
 typedef struct et_explain_options {
     et_row_reader_options rows; /* csv is the model's; lenient has no effect */
-    et_strings paths;           /* files, in place of rows.path; borrowed. None: rows.path */
+    et_strings paths;           /* files to read instead of rows.path; borrowed. None: rows.path */
     const uint32_t *only; /* [only_count]: numbers of rows of all files, from 0 and ascending, and
                              no others are used; borrowed. NULL: all rows */
     size_t only_count;
-    int64_t most;       /* rows to use, chosen by the seed if there are more; 0: all */
+    int64_t most;       /* most rows to use, chosen by the seed; 0: all */
     const char *metric; /* NULL: log_loss for classes, of several targets
                    their mean; rmse for numbers; pinball_loss for quantiles */
     uint64_t seed;
@@ -35,7 +35,8 @@ typedef struct et_explain_options {
 typedef struct et_explain et_explain;
 
 typedef struct et_explain_facts {
-    int64_t rows, found, unlabeled; /* used; of the file with a target; of the file without one */
+    int64_t rows, found, unlabeled; /* used rows; rows of the file with a target; rows without a
+                                       target */
     const char *metric;
     bool larger_is_better;
     double score; /* of the rows as they are */
@@ -60,8 +61,8 @@ int et_explain_importance(et_explain *explain, int field, int repeats, double *w
                           et_error *error);
 
 /* Partial dependence on one column. Points are values of the rows. For numbers: all distinct
- * values, or quantiles if there are more. For texts: the most frequent ones; of texts with equal
- * counts, some from the first to the last in order. */
+ * values, or quantiles if there are more. For texts: the most frequent ones. Among texts with equal
+ * counts, texts at equal distances in the list. */
 typedef struct et_explain_partial {
     int count, width;
     bool numbers;        /* the column has numbers, which are in number; else texts */
@@ -71,8 +72,8 @@ typedef struct et_explain_partial {
     et_cell *cells;      /* owned: text */
 } et_explain_partial;
 
-/* At most `most` points. ET_EUSAGE: the field has several values, or none in any row. Release after
- * a failure, too. */
+/* At most `most` points. ET_EUSAGE: the field has several values per row, or no value in any row.
+ * Release even after a failure. */
 int et_explain_partial_of(et_explain *explain, int field, int most, et_explain_partial *partial,
                           et_error *error);
 void et_explain_partial_release(et_explain_partial *partial);

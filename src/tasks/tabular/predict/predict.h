@@ -90,8 +90,7 @@ struct et_predictor {
     et_table_facts facts;
 };
 
-/* Single-threaded predictors of one model, for a thread each; they share the first one's weights.
- */
+/* Predictors of one model, one for each thread. They share the weights of the first. */
 #define ET_PREDICTORS_MAX 64
 
 typedef struct et_predictors {
@@ -99,8 +98,8 @@ typedef struct et_predictors {
     et_predictor *each[ET_PREDICTORS_MAX];
 } et_predictors;
 
-/* At most `threads` of them. model_dir, options: as et_predictor_open. Close after a failure, too.
- */
+/* Opens at most `threads` predictors. model_dir, options: as et_predictor_open. Close even after a
+ * failure. */
 int et_predictors_open(et_predictors *all, const char *model_dir,
                        const et_predictor_options *options, int threads, et_error *error);
 void et_predictors_close(et_predictors *all);
@@ -111,9 +110,9 @@ int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, 
                      et_error *error);
 int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
-/* The unit of number i of an output; NULL: it is as the graph has it. */
+/* The unit of number i of an output; NULL: the number has no other unit than in the graph. */
 const et_target_unit *et_predictor_unit(const et_predictor *predictor, int output, int64_t i);
-/* The same for value i, in the unit of the target in the file. */
+/* Value i of an output, in the unit of the target in the file. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
 /* Checks the outputs of row `at` of the last run. ET_EDATA: an output is not finite, because inputs
  * far from the training data overflow inside the model. where: NULL, or a prefix. */
@@ -121,7 +120,7 @@ int et_predictor_check(const et_predictor *predictor, int64_t at, const char *wh
                        et_error *error);
 /* A hint at a column of the model with a similar name. read: only columns that the model reads. */
 et_hint et_predictor_hint(const et_predictor *predictor, const char *name, bool read);
-/* The cell of the model's key; NULL: it has none. */
+/* The cell of the model's key; NULL: the model has no key. */
 const et_cell *et_predictor_key(const et_predictor *predictor, const et_cell *cells);
 
 #endif

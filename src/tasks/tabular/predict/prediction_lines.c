@@ -63,7 +63,7 @@ static void append_pointed(et_strbuf *out, const char *text)
         et_strbuf_append(out, ".0");
 }
 
-/* As few digits as a float32 is read back by. */
+/* As few digits as reading the same float32 back needs. */
 static void append_full(et_strbuf *out, float value)
 {
     char text[32];
@@ -85,7 +85,8 @@ static void append_full(et_strbuf *out, float value)
 /* The precision of a network, in units of its target: about a step of a float32. */
 #define STEP 1e-7
 
-/* A number of a target with that deviation; full: it is read back as the same double. */
+/* Appends a number of a target. scale: the deviation of the target. full: with as many digits as
+ * reading the same double back needs. */
 static void append_double(const et_prediction_lines *lines, et_strbuf *out, double value,
                           double scale)
 {
@@ -94,7 +95,7 @@ static void append_double(const et_prediction_lines *lines, et_strbuf *out, doub
     else if (lines->form.full)
         et_strbuf_append_double(out, value);
     else if (value != 0 && (fabs(value) < SMALL || scale < SMALL)) {
-        /* As few digits as it takes to be no further off than that. */
+        /* Prints as few digits as this accuracy needs. */
         char text[40];
         for (int digits = 6; digits <= 17; digits++) {
             snprintf(text, sizeof text, "%.*g", digits, value);
@@ -108,7 +109,7 @@ static void append_double(const et_prediction_lines *lines, et_strbuf *out, doub
 
 /* ---- texts ---- */
 
-/* In quotes where RFC 4180 needs them. */
+/* Adds quotes if RFC 4180 requires them. */
 static void append_csv(et_strbuf *out, const char *text, size_t length)
 {
     bool plain = true;

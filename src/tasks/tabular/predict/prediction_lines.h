@@ -60,8 +60,8 @@ typedef struct et_row_reader_options {
     int header;         /* an et_header */
     int64_t rows;       /* of a block at most */
     et_strings keep;    /* columns that rows also have as they are; borrowed */
-    et_csv_options csv; /* as rows of training: missing, also of JSON; comment; a delimiter
-                                   that stands for 0 above, but of TSV */
+    et_csv_options csv; /* as for training rows: missing texts (also of JSON), comment, and a
+                           delimiter that replaces 0 above, except for TSV */
     bool lenient;       /* a bad row is in its block; else reading ends after it */
 } et_row_reader_options;
 
@@ -100,8 +100,8 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
                       et_error *error);
 void et_row_block_release(et_row_block *block);
 
-/* Reads the cells of a row of JSON. ET_EDATA: it is not an object, or has an unknown column or a
- * bad value. */
+/* Reads the cells of a row of JSON. ET_EDATA: the row is not an object, or has an unknown column or
+ * a bad value. */
 int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
                        et_error *error);
 
@@ -111,19 +111,20 @@ typedef struct et_prediction_form {
     bool csv;     /* else JSON */
     bool full;    /* numbers in full, not with five decimals */
     bool numbers; /* each line has the number of the line that its row begins in */
-    bool lists; /* in JSON, outputs are lists, scores in the order of the labels, as TensorFX prints
-                   them; else objects, where their values have names */
+    bool lists;   /* in JSON: outputs are lists, with scores in the order of the labels, as TensorFX
+                     prints them. false: outputs are objects if their values have names */
     et_strings keep; /* columns of the rows that lines begin with, each once; borrowed */
-    const et_class_predictions *decision; /* its classes, first, threshold and costs choose the
-                                             label; NULL: the most likely one; borrowed */
+    const et_class_predictions *decision; /* classes, first, threshold and costs, by which the label
+                                             is chosen; NULL: the most likely label; borrowed */
 } et_prediction_form;
 
 /* Values of a row that its line has. */
 typedef struct et_prediction_row {
     int64_t number;         /* the row's line in its file */
     const et_cell *key;     /* NULL: none */
-    const et_cell *kept;    /* of CSV: [keep]; NULL: JSON, or none */
-    const et_value *object; /* the row in JSON, with columns that are kept; NULL: CSV, or none */
+    const et_cell *kept;    /* of CSV: [keep] cells that are kept; NULL: JSON, or no kept columns */
+    const et_value *object; /* the row in JSON, with the columns that are kept; NULL: CSV, or no
+                               kept columns */
 } et_prediction_row;
 
 typedef struct et_prediction_column {
@@ -142,12 +143,12 @@ typedef struct et_prediction_lines {
     et_arena arena;               /* of all texts */
 } et_prediction_lines;
 
-/* Finds the columns of each line. Release lines after a failure, too. */
+/* Finds the columns of each line. Release lines even after a failure. */
 int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *predictor,
                              const et_prediction_form *form, et_error *error);
 void et_prediction_lines_release(et_prediction_lines *lines);
 
-/* The first line of CSV; JSON has none. */
+/* Adds the first line of CSV; JSON has no such line. */
 void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *predictor,
                                et_strbuf *out);
 /* The row at a place of the last run. */
@@ -174,10 +175,11 @@ typedef struct et_row_filter {
     bool *found;              /* [keep]: a row has the column */
 } et_row_filter;
 
-/* Ends at the first bad row, after writing the lines before it. With a lenient reader it warns and
- * leaves the row out. Release after a failure, too. */
+/* Ends at the first bad row, after writing the lines before it. With a lenient reader, warns and
+ * leaves the row out instead. Release even after a failure. */
 int et_row_filter_run(et_row_filter *filter, et_error *error);
-/* After a run: values that the model has never seen, and columns to keep that no row has. */
+/* After a run: warns of values that the model has never seen, and of columns to keep that no row
+ * has. */
 void et_row_filter_warn(const et_row_filter *filter);
 void et_row_filter_release(et_row_filter *filter);
 

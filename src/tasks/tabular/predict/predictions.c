@@ -253,7 +253,7 @@ int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_
 
 /* ---- named cells ---- */
 
-/* By the names of the first row, which all rows are expected to have in that order. */
+/* Uses the order of names in the first row, which all rows should have. */
 static int find_cells(call *c, et_error *error)
 {
     const et_encoder *encoder = c->p->model->encoder;

@@ -2,8 +2,8 @@
  *
  *   cells --encoder--> a batch of fixed size --pass--> outputs by name
  *
- * All batches have the same size, filled or not: a product of another shape could add in another
- * order, and a row's prediction would depend on the other rows.
+ * All batches have the same size, filled or not. A product of another shape could add in another
+ * order, so a row's prediction would depend on the number of rows.
  *
  * Invariants: (1) the model is only read; predictors that share it have their own device, pass and
  * batch; (2) a row that could not be encoded is computed as an empty row, and its result is not
@@ -93,7 +93,7 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
 
 /* ---- the encoder ---- */
 
-/* A text, kept as it is: an export has the same. Messages begin with *path. */
+/* Reads a text and keeps it for exports. Messages begin with *path. */
 static int read_text(et_table_model *model, const et_artifact *artifact, int which,
                      const char *name, const char **path, et_error *error)
 {
@@ -279,7 +279,7 @@ static int read_units(et_table_model *model, et_error *error)
     return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
 }
 
-/* Loads the weights, from the same place; the store has been declared into by then. */
+/* Loads the weights from the same place. The parameters are declared already. */
 static int load_model(et_table_model *model, const et_artifact *artifact,
                       const et_predictor_options *options, et_error *error)
 {

@@ -21,8 +21,8 @@ typedef struct writing {
     const char *refused;
 } writing;
 
-/* -1 is missing; any other id that is no entry's is unknown, as are places of entries that are too
- * rare for the feature. ids: room for 2 [width]. */
+/* -1 is missing. Any other id without an entry is unknown, and so are entries that are too rare for
+ * the feature. ids: room for 2 [width]. */
 static const char *put_ids(et_onnx *to, const et_encoded_field *field, const char *value,
                            const int32_t *missing, int64_t *ids)
 {
@@ -65,7 +65,7 @@ static const char *put_input(void *payload, et_onnx *to, const char *name, const
     int64_t *ids = et_alloc(2 * (size_t)field->width, sizeof *ids);
     const char *put = NULL;
     if (item && ids && et_encoder_missing(encoder, index, item, NULL))
-        put = value; /* predicting fails there, too */
+        put = value; /* predicting fails here too */
     else if (item && ids && field->kind == ET_ENCODED_IDS)
         put = put_ids(to, field, value, (const void *)item, ids);
     else if (item && ids) {
@@ -209,7 +209,7 @@ static void add_label(const et_predictor *p, et_onnx *to, const char *scores)
     et_onnx_output(to, label, RAW_LABEL, ET_ONNX_TEXT, dims, 1);
 }
 
-/* Several targets with two classes each: the label of each target. */
+/* The label of each of several targets with two classes. */
 static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et_error *error)
 {
     et_assert(p->kind == &et_target_labels);

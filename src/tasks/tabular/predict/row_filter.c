@@ -233,7 +233,7 @@ typedef struct work {
     et_error error;
 } work;
 
-/* A predictor, and its thread if there are several. */
+/* A predictor, and its thread if several threads predict. */
 typedef struct worker {
     const struct pool *all;
     et_predictor *predictor;
@@ -243,11 +243,11 @@ typedef struct worker {
 typedef struct pool {
     et_row_filter *filter;
     worker workers[ET_PREDICTORS_MAX];
-    int threads; /* in addition to this one; 0: none */
+    int threads; /* in addition to the caller's thread; 0: none */
     work *work;  /* [works], a ring */
     int works;
     et_queue *ready, *done; /* [works] of work: to the threads, and back in any order */
-    int64_t written;        /* blocks, counted; those read are the filter's */
+    int64_t written;        /* number of written blocks; the filter counts the read ones */
 } pool;
 
 /* A bad row ends the block, or is kept with its message. */

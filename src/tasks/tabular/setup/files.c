@@ -1,7 +1,7 @@
 /* The three texts that describe a table: schema, metadata, features. Each is the run's own file, or
- * else a copy of the one that the settings name, or else inferred from the training data. They are
- * written before the rows are read, and read again from the written files, so a run that resumes
- * sees the same as the first start.
+ * else a copy of the one that the settings name, or else inferred from the training data. The texts
+ * are written before the rows are read, and then read from the written files. So a resumed run has
+ * the same texts as the first start.
  *
  * Weights need these texts, so checkpoints contain their checksums. */
 #include <string.h>
@@ -63,7 +63,7 @@ et_table_samples_options et_tabular_table_options(const et_tabular_options *opti
 
 /* ---- identity ---- */
 
-/* path: the run's own, or a given one, which may be an export that has it. */
+/* path: the run's own file, or a given one, which may be an export with the text. */
 static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
 {
     return et_artifact_read_named(path, et_table_file_names[which], ET_TABLE_BYTES_MAX, bytes,
@@ -211,8 +211,8 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
     return status;
 }
 
-/* How many different integers of a target are classes, as in et_analyze_options. A loss of classes
- * asks for classes, too. */
+/* The largest number of different integers that makes a target's integers classes, as in
+ * et_analyze_options. A loss for classes also makes them classes. */
 static int most_classes(const et_tabular_options *options)
 {
     const int type = options->target_type, loss = options->loss;
@@ -227,8 +227,8 @@ static int most_classes(const et_tabular_options *options)
     return type == ET_TABULAR_TARGET_AUTO && loss == ET_TABULAR_LOSS_AUTO ? 0 : -1;
 }
 
-/* Whether all integers among the targets are classes. If the settings do not decide, two integers
- * in a row are a yes and a no, and more are numbers. */
+/* Whether the targets' integers are classes. If the settings do not decide, two consecutive
+ * integers are a yes and a no, and more integers are numbers. */
 static bool are_classes(const et_tabular_task *task)
 {
     const et_strings *targets = &task->options.target;
@@ -284,8 +284,8 @@ static int check_types(const et_tabular_task *task, et_error *error)
 
 /* Reports columns from which a model learns little in their present use: texts that look like
  * numbers, dates or durations; numbers that look like codes; labels that look the same; columns
- * that reveal the target or occur twice; dates whose order or century no row shows. For columns
- * with given types, only the first seven kinds. */
+ * that reveal the target or occur twice; dates whose order or century no row shows. If the types of
+ * columns are given, reports only the first seven kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
@@ -323,7 +323,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                et_shell_quote(task->paths.items[0]).text);
 }
 
-/* Makes schema and metadata where they are missing. */
+/* Infers schema and metadata if they are missing. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
     const et_table_samples_options table = et_tabular_table_options(&task->options, task->missing);

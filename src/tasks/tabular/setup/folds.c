@@ -43,7 +43,7 @@ static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
     return order;
 }
 
-/* Rows of the class that begins there. */
+/* Number of rows of the class that begins at row `begin`. */
 static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
 {
     int64_t end = begin + 1;
@@ -52,9 +52,9 @@ static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
     return end - begin;
 }
 
-/* Holds out rows of a class, which begins with row `begin` of all: rows that are due by their
- * place, and rows in place of `due` earlier ones that could not be held out. The last row of a
- * class is never held out. Returns how many rows are still due. */
+/* Holds out rows of a class, whose rows begin at `begin`: the rows that are due by their position,
+ * and `due` more, because earlier classes could not give theirs. The last row of a class is never
+ * held out. Returns the number of rows that are still due. */
 static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int64_t size,
                              double share, int64_t due)
 {
@@ -72,8 +72,9 @@ static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int6
     return due;
 }
 
-/* The share is taken of all rows in order of classes, not of each class, so that small classes do
- * not lose parts of a row. A class keeps a row; other classes give the rows that it cannot give. */
+/* The share is applied to all rows in the order of classes, not to each class, so that small
+ * classes do not lose fractions of rows. Each class keeps a row; other classes give the rows that
+ * it cannot give. */
 int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
                         et_error *error)
 {
@@ -131,8 +132,8 @@ typedef struct timed {
 ET_SORT_BY(by_time, timed, ET_UP(time), ET_UP(row))
 
 /* Finds the first row of each block but block 0: the first row with a new time at or after
- * target[i]. If later blocks would have no new time left, an earlier row. Rows of one time are in
- * one block. */
+ * target[i]. If too few times would be left for later blocks, the block begins earlier. Rows of one
+ * time are in one block. */
 static bool find_blocks(int64_t *begin, const int64_t *target, int64_t blocks, const timed *order,
                         int64_t rows)
 {
@@ -209,7 +210,7 @@ ET_SORT_BY(by_number, group, ET_UP(number), ET_UP(begin))
 
 ET_SORT_BY(by_size, group, ET_DOWN(size), by_number(left, right))
 
-/* Rows without a label are class 0 here. */
+/* Rows without a label count as class 0. */
 static int class_of(const groups *g, int64_t at)
 {
     const int32_t *class = g->how->class;
@@ -242,7 +243,8 @@ static void put(unsigned char *part, const groups *g, const group *one, int64_t 
         part[g->row[i].row] = (unsigned char)which;
 }
 
-/* Costs that differ by less are equal: sums of the same fractions in another order. */
+/* Costs with a smaller difference are equal: they are sums of the same fractions in another
+ * order. */
 #define COST_EQUAL 1e-9
 
 /* Puts a group into the fold where it increases the sum over folds and classes of n^2 / N the

@@ -154,11 +154,12 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
     m->rows += batch->filled[0];
 }
 
-/* Steps of a float32 at a mean, in deviations: more are too coarse to learn from. */
+/* Largest step of a float32 at the mean, in deviations. Values with larger steps are too coarse to
+ * learn from. */
 #define STEP_MOST 1e-3
 
-/* Standardized in double by the metadata. Mean and deviation of the training rows are near those of
- * the metadata, unless the metadata are of other rows, or have no moments. */
+/* Targets were standardized in double by the metadata. So their mean and deviation in the training
+ * rows are near 0 and 1, unless the metadata are of other rows or have no moments. */
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)
 {
     et_assert(task->training && task->target.values > 0);
@@ -184,7 +185,7 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
         const double variance = m.squares[k] / (double)m.rows - middle * middle;
         const double center = (m.base[k] - unit.offset + middle) / unit.scale;
         const double fitted = sqrt(fmax(0, variance)) / unit.scale;
-        /* A constant target has the deviation 1: its loss is that of its mean. */
+        /* A constant target has the deviation 1, so its loss is that of its mean. */
         mean[k] = (float)center;
         deviation[k] = (float)fitted > 0 && isfinite((float)fitted) ? (float)fitted : 1;
         if (fitted > 0 && !(fabs(center) * (double)FLT_EPSILON <= STEP_MOST * fitted))
@@ -200,7 +201,8 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
     return status;
 }
 
-/* Means and deviations that came with the weights of another run, whose metadata may differ. */
+/* Converts means and deviations that came with the weights of another run to the metadata of this
+ * run. */
 static int restate_values(const et_tabular_task *task, float *mean, float *deviation,
                           et_error *error)
 {
@@ -260,14 +262,13 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
     return status;
 }
 
-/* ---- what cannot be learned ---- */
+/* ---- data that cannot be learned ---- */
 
-/* Finds parts of the data that cannot be learned or measured, before the first step: classes
- * without training rows, classes without validation rows, numbers or labels that are all equal,
- * words after the last word that a feature reads. Also finds class weights, which distort
- * probabilities. */
+/* Before the first step, finds data that cannot be learned or measured: classes without training
+ * rows or without validation rows, numbers or labels that are all equal, and words after the last
+ * word that a feature reads. Also finds class weights, which distort probabilities. */
 
-/* Numbers or labels that differ from those of the first row. */
+/* Counts numbers or labels that differ from those of the first row. */
 static void count_others(void *payload, const et_batch *batch, int64_t first)
 {
     const target_counts *s = payload;

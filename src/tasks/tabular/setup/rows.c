@@ -28,8 +28,8 @@
 
 /* ---- a mix ---- */
 
-/* task.train_data.mix. The files of all parts are one table, so schema, classes and held-out rows
- * are those of all parts. A part is a range of rows, and training samples are drawn from the parts
+/* task.train_data.mix. The files of all parts form one table, with one schema, one list of classes
+ * and one choice of held-out rows. A part is a range of rows; training draws samples from the parts
  * by weight. */
 static const et_tabular_part *part_at(const et_tabular_task *task, size_t i)
 {
@@ -74,7 +74,8 @@ static int choose_rows(et_samples **out, et_samples *samples, const uint32_t *wh
     return status;
 }
 
-/* Rows of the table. They are in order, and so is the table's end where there is a limit. */
+/* Opens the rows of one part. The table's rows are in order; with a limit, the table may end before
+ * the part does. */
 static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t at,
                          const unsigned char *side, uint32_t *which, et_error *error)
 {
@@ -118,8 +119,8 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
 
 /* ---- rows ---- */
 
-/* The rows of options.open if it has read the same files with the same encoding; NULL: none. Rows
- * that gave a warning are read again, so that each training warns. */
+/* The rows of options.open, if that task has read the same files with the same encoding; NULL:
+ * none. If its rows gave a warning, they are read again, so that each training warns. */
 static et_samples *find_open(et_tabular_task *task, const et_strings *paths)
 {
     const et_tabular_task *open = task->options.open;
@@ -208,7 +209,7 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
  * rows agree with the product of et_column_agreement over the columns, if these are independent.
  * Copies are named if they are five times as many. */
 
-/* Most rows that are compared; of more rows, only those with some hashes. */
+/* Most rows to compare. If there are more, only rows with certain hashes are compared. */
 #define ROWS_MOST 4000000
 /* Least copies among the validated rows for a warning: number, share, and multiple of the copies by
  * chance. */
@@ -218,7 +219,7 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
 /* Bytes of training files that an evaluation of other rows reads. */
 #define FILES_MOST (256 << 20)
 
-/* Equal part numbers have the same role: 0 is learned and never validated. */
+/* Rows with equal part numbers have the same role. Part 0 is learned and never validated. */
 typedef struct keyed {
     uint64_t inputs;
     uint32_t target;
@@ -231,7 +232,7 @@ typedef struct hashes {
     int part;
     keyed *row; /* [count], by inputs, target and part */
     int64_t count, room;
-    uint64_t every; /* rows whose hash is a multiple of this number */
+    uint64_t every; /* only hashes that are a multiple of this number are kept */
 } hashes;
 
 static void add_rows(void *payload, const et_batch *batch, int64_t first)
@@ -262,10 +263,11 @@ ET_SORT_BY(by_key, keyed, ET_UP(inputs), a->target != b->target ? ET_UP(target) 
 
 /* Counts of validated rows, or of the rows of one part. */
 typedef struct copies {
-    int64_t rows, inputs, both; /* all; with the inputs of a learned row; with its target as well */
+    int64_t rows, inputs, both; /* all rows; rows with the inputs of a learned row; rows with its
+                                   target too */
 } copies;
 
-/* How the parts of validated rows relate to those that are learned with them. */
+/* The parts that are learned when a part is validated. */
 typedef enum learned {
     LEARNED_FIRST,   /* part 0 */
     LEARNED_EARLIER, /* folds by time: all parts before it */
@@ -297,7 +299,7 @@ static int64_t find_run(const hashes *k, int64_t begin, bool target, int *least,
     return end;
 }
 
-/* counted: the part whose rows are counted; 0: all but part 0. */
+/* counted: the part whose rows are counted; 0: all parts except 0. */
 static copies count(const hashes *k, learned how, int counted)
 {
     copies c = { 0, 0, 0 };
@@ -448,9 +450,9 @@ static int warn_evaluated(const et_tabular_task *task, et_table_samples_options 
     return compared;
 }
 
-/* Warns of validation rows that are training rows as well. part: [rows of
- * task->table], of folds; NULL: training and validation are open. In an evaluation of
- * other files, reads the training files by options if they have at most 256 MiB. */
+/* Warns of validation rows that are also training rows. part: [rows of task->table], of folds;
+ * NULL: compares the open training and validation rows. In an evaluation of other files, reads the
+ * training files by options if they have at most 256 MiB. */
 static int warn_copies(const et_tabular_task *task, const unsigned char *part,
                        const et_table_samples_options *options, et_error *error)
 {

@@ -239,7 +239,7 @@ static int validation_outputs(et_task *self, const et_task_step *now, et_value *
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
 
-/* NULL where the task has none. */
+/* Finds the lists of rows. A list that the task does not have is NULL. */
 static int find_lists(const et_tabular_task *task, const et_value *from, const char *what,
                       const et_value *lists[LISTS_MOST], et_error *error)
 {
@@ -324,7 +324,7 @@ static void put_ensemble(et_validation_rows *s, const et_tabular_task *task,
     }
 }
 
-/* logs NULL: the rows are those of an evaluation, and other rows choose the ensemble of each. */
+/* logs NULL: an evaluation without training. Then each row's ensemble is chosen on other rows. */
 static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
 {
     et_validation_rows *s = &task->results;
@@ -380,7 +380,7 @@ typedef struct state_row {
 
 ET_SORT_BY(by_number, state_row, ET_UP(number), ET_UP(at))
 
-/* Sorts the rows. If the state has a row several times, the last one counts. */
+/* Sorts the rows. If a row occurs several times in the state, the last one counts. */
 static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST])
 {
     const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
@@ -398,7 +398,7 @@ static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST
     return count;
 }
 
-/* Whether it is a list of `count` numbers, or the only number. */
+/* Whether a value is a list of `count` numbers; with count 1 also a single number. */
 static bool has_numbers(const et_value *from, int64_t count)
 {
     if (from->kind != ET_VALUE_LIST)
@@ -527,7 +527,8 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
     if (pipelines > 1)
         status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
     if (!status && training && et_tabular_own_batches(&task->options)) {
-        /* A row for each member instead of each row; the orders are drawn already. */
+        /* Each row becomes one row per member. The orders are drawn already, so batches do not
+         * shuffle. */
         const int64_t members = model->tabm.members;
         status = et_tabular_order_for_members(&own, own, members, options.seed, error);
         options.pool = options.capacity[0] *= members;
@@ -753,7 +754,7 @@ static int open_missing(et_tabular_task *task, et_error *error)
     return task->missing ? ET_OK : et_alloc_failed(error, more->count, "task.missing");
 }
 
-/* Each needs those before it. */
+/* Each stage needs the stages before it. */
 static int (*const stages[])(et_tabular_task *, et_error *) = {
     open_missing, et_tabular_find_files, et_tabular_open_files, et_tabular_open_rows, open_results,
 };

@@ -13,8 +13,8 @@
 et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
                                                   const char *const *missing);
 
-/* The delimiter of a model's training files, by the identity of its checkpoint, which may be NULL;
- * 0: it is not known. */
+/* The delimiter of a model's training files, from the identity of its checkpoint (NULL allowed); 0:
+ * unknown. */
 char et_tabular_delimiter_of(const et_value *identity);
 
 /* Options and context are copied; everything they point to must outlive the task. */

@@ -18,8 +18,8 @@ void et_tabular_close_files(et_tabular_task *task);
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error);
 
-/* init_from_rows.c: before the first step of a new run. A variable of the target, by its name
- * (networks.h); NULL: the model has none. */
+/* init_from_rows.c: sets variables before the first step of a new run. variable: the values of a
+ * variable of the target, by its name (networks.h); NULL: the model has no such variable. */
 int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error);
 float *et_tabular_variable(et_params *params, const char *name);
 
@@ -48,36 +48,36 @@ typedef enum et_tabular_side {
 typedef struct et_tabular_splitting {
     int64_t rows;
     const int32_t *class;  /* [rows]; NULL: the target is numbers */
-    const uint64_t *group; /* [rows], equal numbers are a group; NULL: none */
-    const double *time;    /* [rows]; NULL: none. Not together with group */
+    const uint64_t *group; /* [rows], rows with equal numbers are one group; NULL: no groups */
+    const double *time;    /* [rows]; NULL: no times. Not together with group */
     int64_t folds;         /* 0: a share is held out */
     double share;          /* without folds: of the rows */
     uint64_t seed;
 } et_tabular_splitting;
 
 /* Holds out a share of each class (class NULL: of all rows), drawn by row number and seed. Each
- * class keeps a row. Of at least two rows, at least one is held out, even the only row of its
- * class. */
+ * class keeps at least one row. Exception: of two or more rows, at least one is held out, even if
+ * it is the only row of its class. */
 int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
                         et_error *error);
 
-/* part: [rows]. Part f + 1 has the rows that fold f validates; a held-out share is part 1. Part 0
- * is never validated. ET_EDATA: too few rows, groups or times for the folds. */
+/* Sets part [rows]: part f + 1 has the rows that fold f validates. A held-out share is part 1. Part
+ * 0 is never validated. ET_EDATA: too few rows, groups or times for the folds. */
 int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error);
 /* The side of the rows of a part when a fold (from 0) is validated. */
 et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold);
 
-/* A column of the training table beside its encoded rows. */
+/* A column of the training table that is read in addition to the encoded rows. */
 typedef struct et_row_keys {
     uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
     double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
     int64_t count;
 } et_row_keys;
 
-/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. keys
- * is zeroed. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no value; a time is
- * neither a number nor a date, or its time zone cannot be compared with the zone of earlier
- * rows. */
+/* Reads the groups or times of all rows of the files, even if the table has a limit and so only the
+ * first rows. keys: all zero before the call. ET_ECONFIG: the table has no such column. ET_EDATA: a
+ * row has no value; a time is neither a number nor a date, or its time zone cannot be compared with
+ * the zone of earlier rows. */
 int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error);
 
 #endif

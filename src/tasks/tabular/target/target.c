@@ -62,7 +62,7 @@ et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 
 /* ---- classes ---- */
 
-/* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
+/* If all rows have the same one of two classes, AUC and precision are undefined. Recall and f1 are
  * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
 static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
 {
@@ -172,7 +172,8 @@ typedef struct labels {
     const et_validation_rows *rows;
     float *probability;  /* [rows, 2] of one label */
     int32_t *class;      /* [rows] of one label */
-    double right, wrong; /* yes that was predicted right; yes and no that were not */
+    double right, wrong; /* weight of the rows with yes that were predicted right; weight of the
+                            rows that were predicted wrong */
     double sum[CLASS_SCORES];
     int64_t known[CLASS_SCORES]; /* targets with a value */
 } labels;
@@ -468,7 +469,7 @@ const et_target_kind *et_target_kind_of(const et_encoded_field *field, bool quan
  * make chance unlikely. */
 #define ROWS_LEAST  20   /* of all rows, and of both sides of an AUC */
 #define CLASS_ROWS  5    /* of a class */
-#define CLASS_SHARE 0.01 /* the same, of the rows */
+#define CLASS_SHARE 0.01 /* fewest rows of a class, as a share of all rows */
 #define AUC_LEAST   0.55
 #define LOSS_MORE   1.02 /* times the loss of a constant prediction */
 #define NAMED_MAX   5
@@ -613,7 +614,7 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
     et_strbuf_release(&missed);
 }
 
-/* One of several targets of two classes. */
+/* Judges one of several targets with two classes. */
 static void judge_label(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                         int64_t k)
 {

@@ -11,8 +11,8 @@
 
 /* ---- the target of a task ---- */
 
-/* ET_ECONFIG: the features have no target, more than one feature of type target, or no feature for
- * the weight; or the loss of the settings is for another kind of target. */
+/* ET_ECONFIG: the features have no target, several features of type target, or no feature for the
+ * weight. Also if the settings have a loss for another kind of target. */
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
 
@@ -22,7 +22,7 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 /* The identity's key; a list of an offset and a scale for each target. */
 #define ET_TARGET_UNIT "target_unit"
 
-/* Reads the units of `targets` targets. *found false: identity (NULL allowed) has none, so each
+/* Reads the units of `targets` targets. *found false: identity (NULL allowed) has no units, so each
  * unit is 0 and 1. ET_EFORMAT: the numbers are malformed, or their count is wrong. */
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error);
@@ -38,12 +38,12 @@ et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
 typedef struct et_scored_targets {
     const char *const *column; /* [targets]: their names */
     const double *level;       /* [width], of quantiles */
-    int64_t bins;              /* of calibration; 0: as many as et_class_predictions has */
+    int64_t bins;              /* of calibration; 0: the default of et_class_predictions */
     int64_t first;             /* as in et_class_predictions, of classes, as the next */
     double threshold;
     const double *costs;
-    bool plain; /* only scores of all targets together; scores without a meaning, such as r2 of
-                   equal targets, are not replaced by NaN */
+    bool plain; /* only scores of all targets together. Scores without a meaning, such as r2 of
+                   equal targets, stay numbers instead of NaN */
 } et_scored_targets;
 
 /* Borrowed from the task. */

@@ -172,8 +172,8 @@ static void computed(void *self, int64_t units, double seconds)
 }
 
 /* After every step: prints TensorFX's two lines at the first step and once an interval, and asks
- * for a checkpoint once checkpoint_interval_secs have passed. Duration is all time, throughput that
- * of steps, in this process. */
+ * for a checkpoint once checkpoint_interval_secs have passed. Duration counts all time of this
+ * process, throughput only the time of steps. */
 static void show(void *self, const et_showing *showing)
 {
     job *j = self;
@@ -269,7 +269,8 @@ static int check(job *j, et_error *error)
     return ET_OK;
 }
 
-/* Batches of a pass: of the training source or, where that does not know, of the data set's. */
+/* Number of batches of a pass: from the training source or, if the source does not know, from the
+ * data set. */
 static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
     et_assert(j->graphs.training && j->args->batch_size > 0);
@@ -309,7 +310,7 @@ static int open_graphs(job *j, et_error *error)
                        j->builder->ET_CLASS->name);
     if (j->args->epochs && (status = count_pass(j, &pass, error)))
         return status;
-    /* `epochs` passes of the data, where that is less than max_steps. */
+    /* The job ends after `epochs` passes or max_steps, whichever comes first. */
     j->steps = j->args->max_steps;
     if (j->args->epochs && !__builtin_mul_overflow(pass, j->args->epochs, &steps) &&
         steps < j->steps)
@@ -321,7 +322,7 @@ static int open_graphs(job *j, et_error *error)
     return ET_OK;
 }
 
-/* Their batches are the trainer's from then on, also where it fails. */
+/* The trainer adopts the batches of the graphs, even if opening fails. */
 static int open_trainer(job *j, et_error *error)
 {
     et_assert(j->graphs.training && j->device);
@@ -378,7 +379,7 @@ static int open_controller(job *j, et_error *error)
 
 /* ---- a cluster ---- */
 
-/* Workers and servers begin once the master is there. */
+/* Workers and servers wait until the master is ready. */
 static int meet(job *j, et_error *error)
 {
     if (!j->server)
@@ -444,7 +445,7 @@ static int visit(DIR *folder, const char *directory, bool removes, et_error *err
     return ET_OK;
 }
 
-/* removes: the folder too, once nothing but a model's files is known to be in it. */
+/* removes: also removes the folder, if it has only the files of a model. */
 static int clear_folder(const char *directory, bool removes, et_error *error)
 {
     et_assert(directory);
@@ -571,8 +572,8 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
     if (j.given->inputs)
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
-    /* The checkpoint that becomes the model. Without evaluations, a best checkpoint is from an
-     * earlier session with evaluations. */
+    /* The checkpoint that becomes the model. Without evaluations, the newest: a best checkpoint
+     * would be from an earlier session with evaluations. */
     const char *checkpoint = j.graphs.evaluation ? NULL : "newest";
     et_cluster_trainer_close(j.master);
     et_task_trainer_close(j.trainer);

@@ -128,7 +128,7 @@ static int make_room(et_aligner *a, et_error *error)
     return status;
 }
 
-/* before: a token in front of ids; negative: none. */
+/* before: a token put in front of ids; negative: none. */
 static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, int64_t count)
 {
     const int64_t shift = before >= 0, rows = count + shift;
@@ -172,8 +172,8 @@ void et_aligner_add_weights(const float *query, const float *keys, int64_t width
 
 /* ---- words ---- */
 
-/* word[i]: of token i, counted from 0; -1: none, as for a space with nothing after it. Returns the
- * number of words. */
+/* Sets word[i] to the number of token i's word, from 0; -1: no word, as for a final space. Returns
+ * the number of words. */
 static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int64_t count,
                         int *word)
 {

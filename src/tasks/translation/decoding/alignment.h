@@ -1,7 +1,7 @@
-/* Alignments: the word of a line that each word of a translation comes from, by the decoder's
- * attention when it predicts the word. The given target goes through the whole model in one pass,
- * in float32. In the cross-attention of one decoder layer, with queries q of target tokens (row t
- * predicts token t) and keys k of source tokens,
+/* Alignments: for each word of a translation, the source word to which the decoder attends when it
+ * predicts the word. The given target goes through the whole model in one pass, in float32. In the
+ * cross-attention of one decoder layer, with queries q of target tokens (row t predicts token t)
+ * and keys k of source tokens,
  *
  *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
  *
@@ -9,13 +9,14 @@
  * shallow models, the fifth of six layers (Garg et al. 2019, "Jointly learning to align and
  * translate with Transformer models"). A word is the tokens from one that begins with a space
  * (U+2581) to the next. Weights of its tokens are added on the source side and averaged on the
- * target side. The end of the source is no word, whatever its weight.
+ * target side. The end of the source is never a word, even if its weight is large.
  *
  *     et_aligner *aligner;
  *     if (et_aligner_new(&aligner, params, device, &model, sides, 3, &error)) ...
  *     if (et_aligner_run(aligner, source, length, target, count, &arena, &found, &error)) ...
  *
- * Made for people to look at, not for speed. Use from one thread at a time. */
+ * Alignments are shown to people, so the code is simple rather than fast. Use from one thread at a
+ * time. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 

@@ -1,6 +1,6 @@
-/* Beam search over one sentence. Living hypotheses are in two halves of ids that take turns: a step
- * reads the hypotheses of one half and writes their successors to the other, because a parent may
- * have several successors or none. The third part of ids is the pool of finished hypotheses.
+/* Beam search over one sentence. Living hypotheses are in two halves of ids that take turns. A step
+ * reads the hypotheses of one half and writes their successors to the other half, because a parent
+ * may have several successors or none. The third part of ids is the pool of finished hypotheses.
  *
  *     ids:  alive, side 0 [size][capacity] | alive, side 1 | finished [size][capacity]
  *
@@ -246,7 +246,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
     beam->over = beam->length >= beam->max_length || is_settled(beam);
 }
 
-/* Samples keep their numbers when they move together, because random numbers depend on the sample's
+/* Living samples close gaps but keep their numbers, because random numbers depend on the sample's
  * number. Each sample has its own room in the pool, so none is lost. */
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next)
@@ -348,8 +348,8 @@ static int finish_offers(et_beam *beam)
     return kept;
 }
 
-/* Takes one of each bank in turn, from the highest to the lowest, until the beam is full: banks
- * with few candidates leave their share to the others. Taken candidates get bank -1. */
+/* Takes one candidate of each bank in turn, from the highest bank to the lowest, until the beam is
+ * full. Banks with few candidates leave their share to the others. Taken candidates get bank -1. */
 static int share_beam(et_beam *beam, int count, et_beam_offer *chosen)
 {
     int taken = 0;
@@ -383,8 +383,9 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
     }
     qsort(beam->offers, beam->offer_count, sizeof *beam->offers, by_bank);
     const int count = share_beam(beam, finish_offers(beam), chosen);
-    /* The likeliest first, since the first hypothesis decides about the end of the search. If the
-     * search ends here without results, those with most of the phrases. */
+    /* Puts the likeliest candidate first, because the first hypothesis decides about the end of the
+     * search. If the search ends now without results, the candidates with most tokens of phrases
+     * come first. */
     const bool unfinished = beam->length + 1 >= beam->max_length && !beam->finished_count;
     for (int i = 0; i < count && !unfinished; i++)
         chosen[i].bank = 0;

@@ -5,11 +5,11 @@
  * As in Model Garden, the best 2 * size continuations are considered. Continuations that end go to
  * the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; length includes
  * EOS). The best `size` others live on. The search ends at the greatest length, or when the worst
- * finished score is better than any score that the best living one can still reach. If nothing has
- * finished, the living hypotheses are the results, with log p as score.
+ * finished score is better than any score that the best living hypothesis can still reach. If
+ * nothing has finished, the living hypotheses are the results, with log p as score.
  *
- * by_length is the search of transformers: scores are log p / length^alpha. A continuation that
- * ends finishes only if it is among the best `size`. The search ends when `size` hypotheses have
+ * by_length is the search of transformers: scores are log p / length^alpha. An ending continuation
+ * is finished only if it is among the best `size`. The search ends when `size` hypotheses have
  * finished and the worst of these has at least the score of the best living hypothesis at its
  * present length. At the greatest length the living hypotheses finish, too; with force_end
  * (forced_eos_token_id in transformers), EOS replaces their last token.
@@ -79,8 +79,8 @@ bool et_phrases_are_met(const et_phrases *phrases, et_phrases_met met);
 int et_phrases_tokens(const et_phrases *phrases, et_phrases_met met, const int32_t *ids,
                       int length);
 
-/* The next token of each phrase that is not met, each token once, to next [ET_PHRASES_MAX]; returns
- * how many. */
+/* Writes the next token of each phrase that is not met, each token once, to next [ET_PHRASES_MAX].
+ * Returns their number. */
 int et_phrases_next(const et_phrases *phrases, et_phrases_met met, const int32_t *ids, int length,
                     int32_t *next);
 
@@ -113,7 +113,7 @@ typedef struct et_beam_candidate {
 /* The same with phrases. */
 typedef struct et_beam_offer {
     et_beam_candidate candidate;
-    int bank; /* tokens of phrases that it has */
+    int bank; /* number of tokens of phrases that the hypothesis has */
     et_phrases_met met;
 } et_beam_offer;
 
@@ -143,7 +143,8 @@ typedef struct et_beam {
     int finished_count;
     const et_phrases *phrases;            /* of the sentence, or NULL; borrowed */
     et_phrases_met met[ET_BEAM_SIZE_MAX]; /* of those alive */
-    et_beam_offer *offers;                /* of a step; owned; NULL without options.phrases */
+    et_beam_offer *offers;                /* of the current step; owned; NULL without
+                                             options.phrases */
     int offer_count;
 } et_beam;
 
@@ -179,8 +180,8 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next);
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
-/* Whether row i of the living ones only fills the beam, because too few hypotheses live: its next
- * tokens change no result. */
+/* Whether row i only fills the beam, because there are fewer living hypotheses than rows. The next
+ * tokens of such a row change no result. */
 bool et_beam_row_fills(const et_beam *beam, int i);
 
 /* Ends the sentence without results, because its next tokens are unknown. */

@@ -5,13 +5,13 @@
  *
  * Invariants:
  *
- *   1. Sentences leave the queue longest first, so a place's caches, made for its first
+ *   1. Sentences leave the queue longest first, so a seat's caches, made for its first
  *      sentence, are large enough for all later ones.
  *   2. Each search has its own plans, caches and tables. Packed weights are those of the first
  *      search and are only read while threads run.
  *   3. While searches run, the queue's counts, arena and error are used only under the lock.
- *   4. Timing decides which thread takes which sentence, but not its result: rows do not depend on
- *      others.
+ * 4. Timing decides which thread takes which sentence, but not the sentence's result: rows do not
+ * depend on others.
  *
  * With the longest first, the threads also end at nearly the same time: the last sentences are
  * short. */
@@ -30,8 +30,8 @@
 #include "tasks/translation/decoding/search.h"
 #include "train/ranks/collected.h"
 
-/* Sizes are rounded up to these, so that searches are seldom made again. Lengths are of one
- * sentence, tokens of all places together, in tokens. */
+/* Sizes are rounded up to multiples of these numbers, so searches are seldom made again. Lengths
+ * are those of one sentence; tokens are those of all sentences in a search. */
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 
@@ -43,7 +43,8 @@ struct et_decoder {
     et_decoder_model *models; /* [1 + others] */
     et_transformer *transformers;
     et_device *device;
-    et_device *alone; /* [its threads]: the same for a thread that runs a single search */
+    et_device *alone; /* [its threads]: copies of device for threads that each run a single
+                         search */
     et_decoder_options options;
     et_search_size size;
     et_search **searches; /* [device's threads]; the first packs weights for all */
@@ -144,7 +145,7 @@ static int64_t grown(int64_t wanted, int64_t have, int64_t step)
 }
 
 /* Makes the sizes large enough for sentences that come longest first. tokens and positions are for
- * all places of a search together. The first sentence of a place is its longest. The `places`
+ * all seats of a search together. The first sentence of a seat is its longest. The `seats`
  * longest sentences of all need at least as much as the sentences of any single search, so their
  * sum is enough for every search. Searches that are too small are freed; prepare makes new ones.
  * The last two conditions are required by et_search_new. */
@@ -197,7 +198,7 @@ static et_device *device_of(et_decoder *decoder, int i)
     return alone;
 }
 
-/* Makes the first `count` searches ready, the first one first, since the others read its packed
+/* Makes `count` searches ready, beginning with the first, because the others read its packed
  * weights. Changed weights of the store are packed here, before threads read them. */
 static int prepare(et_decoder *decoder, int count, et_error *error)
 {
@@ -218,7 +219,7 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 
 /* ---- running ---- */
 
-/* Takes sentences for free places; near the end, at most this search's share of the rest. Example:
+/* Takes sentences for free seats; near the end, at most this search's share of the rest. Example:
  * 10 left and 4 searches: at most 3, so that no search continues for long after the others have
  * finished. The taken sentences are adjacent in the order. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
@@ -240,8 +241,8 @@ static int take(queue *q, int room, et_decoder_sentence *const **sentences)
     return count;
 }
 
-/* Sentences enter when a quarter of the places is free: the encoder likes many. Example: of 32
- * places 8 must be free. An empty search asks in any case, or it would end with sentences left. */
+/* Sentences enter when a quarter of the seats is free: the encoder likes many. Example: of 32
+ * seats 8 must be free. An empty search asks in any case, or it would end with sentences left. */
 static void refill(et_search *search, queue *q)
 {
     et_decoder_sentence *const *sentences;
@@ -299,7 +300,7 @@ static bool stopped(queue *q)
     return status != ET_OK;
 }
 
-/* Runs one search until the queue and its places are empty, or the run is stopped. tells: it runs
+/* Runs one search until the queue and its seats are empty, or the run is stopped. tells: it runs
  * on the caller's thread. */
 static void run_search(et_search *search, int *over, queue *q, bool tells)
 {
@@ -315,9 +316,9 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
             break;
         int count = et_search_step(search, over);
         for (int i = 0; i < count; i++) {
-            /* The search's memory of results lasts only until others enter, so they are copied.
-             * After a failure other results are still taken in, and the run ends when all threads
-             * have seen the status. done counts only those whose results are there. */
+            /* Results are copied, because the search keeps them only until other sentences enter.
+             * After a failure, later results are still copied, and the run ends when all threads
+             * have seen the status. done counts only sentences with results. */
             const et_beam *beam;
             et_decoder_sentence *sentence = et_search_leave(search, over[i], &beam);
             pthread_mutex_lock(&q->lock);
@@ -468,8 +469,8 @@ static bool read_result(et_collected *from, int rank, et_decoder_result *to, et_
     return ids != NULL;
 }
 
-/* Progress counts the sentences of all ranks; the other ranks are assumed to be as far as this one.
- */
+/* Progress counts the sentences of all ranks, as if the other ranks had done as many sentences as
+ * this rank. */
 typedef struct progress_of_all {
     et_decoder_progress_fn *tell;
     void *payload;
@@ -483,7 +484,7 @@ static bool tell_of_all(void *payload, int64_t done)
     return p->tell(p->payload, all < p->count ? all : p->count);
 }
 
-/* Decodes this rank's sentences in a list of their own, and puts the results in their places. */
+/* Decodes this rank's sentences in a separate list, and copies the results to their positions. */
 static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                        int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                        void *payload, et_error *error)

@@ -39,17 +39,17 @@ typedef struct et_decoder_model {
 
 #define ET_DECODER_MODELS_MAX ET_CHOICE_MODELS_MAX
 
-/* act and int8 are for the first model. others: [other_count], which form an ensemble with the
- * first model; choice.weights weigh their probabilities, and all have the same number of target
- * tokens. Pointers in beam and choice are borrowed. forced: targets are given, none longer than
- * max_length, and the result is their log p; the beam's size is 1. */
+/* act and int8 are for the first model. others: [other_count] models that form an ensemble with the
+ * first model. choice.weights weigh their probabilities. All models have the same number of target
+ * tokens. Pointers in beam and choice are borrowed. forced: each sentence has a given target of at
+ * most max_length tokens, and the result is the target's log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
     et_sampling_options choice;
     bool forced;
     int32_t start;      /* the symbol a target begins with */
-    int64_t max_length; /* of a target, EOS counted; 0: source length * length_factor, rounded up;
-                           if that is 0, too, source length + extra_length */
+    int64_t max_length; /* most tokens of a target, EOS included. 0: source length * length_factor,
+                           rounded up; if this is also 0: source length + extra_length */
     double length_factor;
     int64_t extra_length;
     int sentences; /* most that one thread has under way together */
@@ -81,17 +81,18 @@ typedef struct et_decoder_sentence {
     const et_decoder_source *others; /* [other_count] for the other models of an ensemble */
     int other_count;                 /* 0: all models read the same tokens */
     uint64_t number;                 /* chooses its random numbers */
-    const et_phrases *phrases;       /* that its translation must have, for a beam with them; NULL:
-                                        none */
+    const et_phrases *phrases;       /* phrases that its translation must have, with a beam for
+                                        phrases; NULL: none */
     const int32_t *forced;           /* tokens of the given target, EOS last */
     int forced_length;
-    const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any
-                                 thread may set: it is left at the next step */
-    int count;                /* of results: 1 at least, as many as were wanted at most; 0: ended */
+    const atomic_bool *ended; /* true: the sentence is not wanted any more, and the next step
+                                 abandons it. Any thread may set it. NULL: never */
+    int count;                /* number of results: at least 1, at most the requested number; 0:
+                                 abandoned */
     const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 
-/* Source tokens of the model that has most, or the extent of rows: they decide about places and
+/* Source tokens of the model that has most, or the extent of rows: they decide about seats and
  * greatest lengths. */
 static inline int64_t et_decoder_sentence_length(const et_decoder_sentence *sentence)
 {
@@ -101,9 +102,9 @@ static inline int64_t et_decoder_sentence_length(const et_decoder_sentence *sent
     return most;
 }
 
-/* Called on the caller's thread with the number of sentences done. Calls come after each step (one
- * token more) of this thread, after steps of other threads if it has no sentences left, and at the
- * end. If the function returns true, the run ends with ET_EINTERRUPTED. */
+/* Called on the caller's thread with the number of finished sentences: after each step of this
+ * thread, after steps of other threads if this thread has no sentences left, and at the end. If the
+ * function returns true, the run ends with ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
 /* params must be materialized; the first use of a model declares nothing new. All borrowed but the

@@ -25,7 +25,7 @@ typedef struct entry {
     et_term term;
     int64_t *words; /* [count] */
     size_t count;
-    bool exact; /* found only as it is written */
+    bool exact; /* the case of letters must be equal */
 } entry;
 
 struct et_glossary {
@@ -134,7 +134,7 @@ static int add_word(cutting *c, const char *text, size_t length, et_error *error
     return ET_OK;
 }
 
-/* Words of a text in addition to those that are there. */
+/* Appends the words of a text. */
 static int cut(cutting *c, const char *text, size_t length, et_error *error)
 {
     int status = ET_OK;
@@ -172,7 +172,7 @@ static int give_number(et_glossary *g, const char *text, int64_t *number, et_err
                : et_alloc_failed(error, strlen(text), "a word");
 }
 
-/* The words of a term, from those of its source. */
+/* Copies the words of a term's source into the glossary. */
 static int take_words(et_glossary *g, entry *e, const cutting *c, et_error *error)
 {
     int status = ET_OK;
@@ -212,7 +212,7 @@ static bool is_space_at(const char *text, size_t length)
     return et_unicode_is_space(code);
 }
 
-/* Without white space around it, in the glossary's arena. */
+/* Copies a text without outer white space into the glossary's arena. */
 static int take_term(et_glossary *g, const et_text_line *line, const char *what, const char *text,
                      size_t length, const char **out, et_error *error)
 {
@@ -258,8 +258,8 @@ static int add_line(et_glossary *g, const et_text_line *line, et_error *error)
     return add_entry(g, &term, error);
 }
 
-/* By first word, then longest first, those as they are written before others, then by words and
- * lines. */
+/* Order: by first word; then longer terms first; then terms with exact case first; then by words
+ * and lines. */
 static int compare(const void *left, const void *right)
 {
     const entry *a = left, *b = right;
@@ -597,7 +597,7 @@ static int check_line(const et_translator *t, const et_decoder_sentence *sentenc
         bool is;
         status = et_glossary_is_in(own->terms[i]->target, et_strbuf_text(text), &is, error);
         if (!status && !is) {
-            /* With the begin of the line, since a text is cut into sentences before they are
+            /* Shows the begin of the line, because a text is cut into sentences before they are
              * counted. */
             const et_term *term = own->terms[i];
             const size_t shown = et_utf8_fitting(own->line, 40);

@@ -33,8 +33,8 @@ typedef struct et_term {
     int64_t line;                /* in the file, from 1 */
 } et_term;
 
-/* ET_EDATA names the line: it does not have exactly one TAB, a term is empty or too long, or an
- * earlier line has its source term with another target. */
+/* ET_EDATA names the line. The line does not have exactly one TAB, a term is empty or too long, or
+ * an earlier line has another target for the same source term. */
 int et_glossary_open(et_glossary **out, const char *path, et_error *error);
 void et_glossary_close(et_glossary *glossary); /* NULL allowed */
 
@@ -46,7 +46,7 @@ int et_glossary_find(const et_glossary *glossary, const char *text, size_t lengt
 /* Whether a text has the target of a term, as whole words and in the same case. */
 int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *error);
 
-/* The path that it was read from, for messages. */
+/* The path of the glossary's file, for messages. */
 const char *et_glossary_path(const et_glossary *glossary);
 
 #endif

@@ -15,8 +15,8 @@
 /* Tokens of a source without its end. */
 #define TOKENS_MAX ((size_t)ET_TRANSLATION_SOURCE_MAX - 1)
 
-/* Normalization turns the 3 bytes of U+FDFA into 15 letters of 2 bytes and 3 spaces of 3, and each
- * of these bytes may be a token. A shorter text cannot have too many tokens. */
+/* A text with fewer bytes cannot have too many tokens. Normalization turns the 3 bytes of U+FDFA
+ * into 15 letters of 2 bytes and 3 spaces of 3 bytes, and each of these bytes may be a token. */
 #define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
 typedef struct piece {
@@ -140,7 +140,7 @@ static void find_tag(cutter *c, const char *line)
 static int find_piece(cutter *c, const char *text, size_t left, bool first, size_t *length,
                       et_error *error)
 {
-    /* A later piece is about as long as the one before. */
+    /* A piece is about as long as the previous one. */
     size_t most = *length && 2 * *length < left ? 2 * *length : left, tokens = 0;
     int status = count_tokens(c, text, most, first, &tokens, error);
     bool fits = tokens <= TOKENS_MAX;

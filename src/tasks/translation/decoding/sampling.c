@@ -145,9 +145,9 @@ static void add_weighted(const et_sampling *choice, float *sum, const float *log
     et_kernels_best()->elementwise(&program, out, in, 1, choice->vocabulary, (et_random){ 0 });
 }
 
-/* log of the sum over models of w p. The largest of the terms is taken out, as in log_softmax, so a
- * tiny probability has a logarithm, too, and equal models give their own log p. A token that none
- * of the models generates becomes a NaN. */
+/* log of the sum over models of w p. The largest term is factored out, as in log_softmax. So a tiny
+ * probability also has a logarithm, and equal models give their own log p. A token that no model
+ * generates becomes NaN. */
 static void average(et_sampling *choice)
 {
     static const et_ew_program finish = {
@@ -230,7 +230,8 @@ bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampli
 
 /* ---- choosing ---- */
 
-/* By insertion: lists are short, and most tokens are no better than the last of them. */
+/* Inserts into a sorted list: lists are short, and most tokens are not better than the last one in
+ * the list. */
 void et_sampling_best(const et_sampling *choice, int count, float *log_p, int32_t *token)
 {
     et_assert(count >= 1 && count <= choice->vocabulary);
@@ -341,7 +342,7 @@ static int64_t keep(et_sampling *choice, float most)
         whole = sum_of(choice, NULL, count, most);
     for (; top < count && kept < top; kept++)
         whole += weight_of(choice, take_likeliest(choice, count - kept), most);
-    if (kept) { /* these are in order already: go through them again */
+    if (kept) { /* the kept tokens are in order already */
         int64_t n = 0;
         while (n < kept && sum < o->top_p * whole)
             sum += weight_of(choice, choice->order[count - 1 - n++], most);

@@ -59,7 +59,7 @@ typedef struct et_sampling {
     uint64_t *allowed;    /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
 } et_sampling;
 
-/* Whether options want more than the likeliest tokens, hence all logits. */
+/* Whether options need all logits, not only the likeliest tokens. */
 bool et_sampling_reads_logits(const et_sampling_options *options);
 
 /* ET_ENOMEM, or 0. */
@@ -67,8 +67,8 @@ int et_sampling_init(et_sampling *choice, const et_sampling_options *options, in
                      et_error *error);
 void et_sampling_release(et_sampling *choice);
 
-/* The next rows are over these tokens, ascending and none of them `never`; NULL: over all. Borrowed
- * until the next call. One model only. */
+/* Restricts the next rows to these tokens, ascending and without those that are never generated.
+ * NULL: all tokens. Borrowed until the next call. Only for one model. */
 void et_sampling_set_words(et_sampling *choice, const int32_t *words, int64_t count);
 
 /* log p of a token in the row that was read last; minus infinity if the token is not in the row's
@@ -83,7 +83,8 @@ float et_sampling_log_p(const et_sampling *choice, int32_t token);
 bool et_sampling_read(et_sampling *choice, const float *const *logits, et_sampling_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
- * vocabulary. A list that has fewer gives its last token again, with minus infinity. */
+ * vocabulary. If the row's list has fewer tokens, its last token is repeated, with minus
+ * infinity. */
 void et_sampling_best(const et_sampling *choice, int count, float *log_p, int32_t *token);
 
 /* Draws one token of the row. */

@@ -1,7 +1,7 @@
-/* One thread's part of decoding: the places and their sentences. It runs one model, or the models
+/* One thread's part of decoding: the seats and their sentences. It runs one model, or the models
  * of an ensemble, which all take the same steps.
  *
- * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run of
+ * Caches. A seat owns a run of rows of the cross caches, one for each source token, and a run of
  * positions of the self caches, with a slot for each hypothesis:
  *
  *     slot of position t, hypothesis i = (first + t) * beam size + i
@@ -17,7 +17,7 @@
  *
  * Invariants:
  *
- *   1. The rows of a step belong to places in use and are contiguous; no other rows are computed.
+ *   1. The rows of a step belong to seats in use and are contiguous; no other rows are computed.
  *   2. A row's place in the batch does not change its bits: products go row by row, or by tiles
  *      of a fixed number of rows.
  *   3. Steps allocate no memory: caches, tables and beams have the sizes of et_search_size. */
@@ -36,12 +36,13 @@
 #include "engine/tensor/params.h"
 
 /* One model of a search: its two plans, with the caches that they read. `encode` runs the encoder
- * on the entering sources, packed one after another, and computes the keys and values that every
- * decoder layer reads from them; they are copied to the cross caches. `decode` runs one position of
- * the decoder for all hypotheses, reads both caches and writes to the cache of the targets.
+ * on the entering sources, packed one after another. It computes the keys and values that every
+ * decoder layer reads from the sources; they are copied to the cross caches. `decode` runs one
+ * position of the decoder for all hypotheses, reads both caches and writes to the cache of the
+ * targets.
  *
  * The models of an ensemble take the same steps: they read the same tokens and slots of targets.
- * Their caches have the same places, but the sources of one model may be shorter than another's. */
+ * Their caches have the same seats, but the sources of one model may be shorter than another's. */
 
 /* Inputs of a decoder step that all models read, [rows]; borrowed. */
 typedef struct et_search_rows {
@@ -54,19 +55,20 @@ typedef struct et_search_model {
     et_dtype act;
     bool int8;
     et_search_size size;
-    int64_t rows; /* most rows of a step: all places with full beams */
+    int64_t rows; /* most rows of a step: all seats with full beams */
     et_graph *encode_graph, *decode_graph;
     et_plan *encode, *decode;
     void **self_cache;  /* [layers] of [positions, beam][2 width] act; with ssru the states,
                            [2][rows][width] float32 */
     void **cross_cache; /* [layers] of [tokens][2 width] act */
-    /* Inputs of the encoder, [tokens], [tokens] and [places + 1]; one block, which the model owns.
+    /* Inputs of the encoder, [tokens], [tokens] and [seats + 1]; one block, which the model owns.
      */
     int32_t *source_ids, *source_positions, *source_offsets;
     float *source_rows; /* [tokens, width] in place of source_ids; NULL: ids are read. Owned */
     int32_t *cross_begin, *cross_length; /* [rows] inputs of a decoder step; one block, its own */
     et_params *params;                   /* borrowed */
-    int table, bias; /* parameters of the logits, for products with listed rows; bias -1: none */
+    int table, bias; /* indices of the logits' parameters, for products with listed rows; bias -1:
+                        no bias */
 } et_search_model;
 
 /* The plans and caches of one model. Weights are kept packed, as a plan's options begin with: steps
@@ -80,7 +82,7 @@ typedef struct et_search_model {
 /* Most layers of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
-/* Slots of a self cache: one for each position of each place and each hypothesis. A state has two
+/* Slots of a self cache: one for each position of each seat and each hypothesis. A state has two
  * for each hypothesis, which take turns. */
 static int64_t slots_of(const et_search_model *model)
 {
@@ -151,7 +153,7 @@ static int make_model_inputs(et_search_model *model, et_error *error)
 }
 
 /* Output i is the source input of decoder layer i, [tokens, 2 width]. Inputs are bound once: their
- * addresses stay, only their contents change. Segments are sentences; at most `places` sentences
+ * addresses stay, only their contents change. Segments are sentences; at most `seats` sentences
  * enter together. */
 static int make_encoder(et_search_model *model, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
@@ -286,8 +288,8 @@ static void search_model_pack(et_search_model *model, const et_decoder_source *s
         model->source_offsets[s] = at;
 }
 
-/* The plan is for `tokens` rows and runs over the present rows. Random numbers are not used,
- * because nothing is trained. */
+/* The plan is made for `tokens` rows and runs over the filled rows. Random numbers are not used
+ * outside of training. */
 static void search_model_encode(et_search_model *model, int count)
 {
     et_assert(count > 0);
@@ -338,14 +340,14 @@ static void search_model_list(const et_search_model *model, int64_t row, int64_t
     et_kernels_best()->listed_product(logits, &product);
 }
 
-/* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows - 1 of the last
+/* The seat of a sentence in decoding. Its hypotheses are rows row .. row + rows - 1 of the last
  * step; parent (among these) and next define the rows of the next step. rows is 1 at the first
  * step, then the beam's size. segment: the sentence's number among the sentences that enter
  * together. */
 typedef struct seat {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
-    int64_t begin, capacity; /* its rows of the cross caches; 0: none yet */
+    int64_t begin, capacity; /* its rows of the cross caches; 0: no rows yet */
     int64_t first, most;     /* its positions of the self caches, a slot for each hypothesis */
     int segment;             /* of the encoder's batch while it enters; -1: inside */
     int row, rows;
@@ -365,17 +367,17 @@ struct et_search {
     et_search_rows rows;
     int32_t *slot, *other_slot; /* [rows, target]; they take turns */
     seat *seats;
-    /* If logits are read: their reader, and the best tokens of a place's rows, [size, 2 size]. */
+    /* If logits are read: their reader, and the best tokens of a seat's rows, [size, 2 size]. */
     et_sampling choice;
     float *best;
     int32_t *best_token;
     uint64_t *listable; /* [vocabulary / 64] bits of one sentence's shortlist, as it enters */
-    float *listed;      /* [size, vocabulary] logits of a place's rows; NULL: no shortlists */
+    float *listed;      /* [size, vocabulary] logits of a seat's rows; NULL: no shortlists */
     int in_use;
-    int64_t cross_used, self_used; /* by all places together */
+    int64_t cross_used, self_used; /* by all seats together */
 };
 
-/* The most rows of a step: all places in use with full beams. */
+/* The most rows of a step: all seats in use with full beams. */
 static int64_t rows_of(const et_search *search)
 {
     return (int64_t)search->size.seats * search->options.beam.size;
@@ -399,7 +401,7 @@ void et_search_free(et_search *search)
 
 /* There are two slot tables, because a row is filled from its parent's row, which another row might
  * have overwritten in a single table. Each beam can hold the longest target, whichever sentence
- * takes the place. */
+ * takes the seat. */
 static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
@@ -455,7 +457,7 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
     }
     if (status)
         return status;
-    /* Rows of logits of the listed tokens, and a list for each place. */
+    /* Rows of logits of the listed tokens, and a list for each seat. */
     const size_t vocabulary = (size_t)vocabulary_of(search);
     const size_t size = (size_t)search->options.beam.size * vocabulary;
     if (!search->options.lexicon)
@@ -563,7 +565,7 @@ static void make_list(et_search *search, seat *at, const et_decoder_sentence *se
 
 /* ---- sentences ---- */
 
-/* With capacity 0 each place takes a new part of the caches for its next sentence. */
+/* With capacity 0 each seat takes a new part of the caches for its next sentence. */
 void et_search_clear(et_search *search)
 {
     for (int i = 0; i < search->size.seats; i++) {
@@ -587,8 +589,9 @@ int et_search_capacity(const et_search *search)
     return search->size.seats;
 }
 
-/* EOS counted; longer sources never have shorter targets, which the order of entering relies on. In
- * float32 as Marian, whose beam_search.cpp ends after step t if t >= factor * source length. */
+/* Most tokens of a target, EOS included. The order of entering requires that longer sources never
+ * have shorter targets. Computed in float32 as by Marian, whose beam_search.cpp ends after step t
+ * if t >= factor * source length. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence)
 {
     et_assert(options && sentence);
@@ -600,8 +603,8 @@ int64_t et_search_target(const et_decoder_options *options, const et_decoder_sen
     return (int64_t)fmaxf(1, ceilf((float)options->length_factor * (float)length));
 }
 
-/* A place's part of the caches has the size that its first sentence needs, its longest one. Later
- * sentences of the place are not longer, so they fit. The first step has one row, the start symbol,
+/* A seat's part of the caches has the size that its first sentence needs, its longest one. Later
+ * sentences of the seat are not longer, so they fit. The first step has one row, the start symbol,
  * without a parent: its length is 0, so nothing is copied. */
 static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence, int segment)
 {
@@ -642,7 +645,7 @@ static et_decoder_source source_of(const et_decoder_sentence *sentence, int i)
                                 sentence->positions };
 }
 
-/* Takes free places in order. */
+/* Takes free seats in order. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
     et_assert(count >= 1 && count <= search->size.seats - search->in_use);
@@ -661,7 +664,7 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
     }
     for (int i = 0; i < search->count; i++)
         search_model_encode(&search->models[i], count);
-    /* segment marks new places: it is -1 for places whose keys and values are stored. */
+    /* segment marks new seats: it is -1 for seats whose keys and values are stored. */
     for (int p = 0; p < search->size.seats; p++) {
         seat *at = &search->seats[p];
         for (int i = 0; at->sentence && at->segment >= 0 && i < search->count; i++)
@@ -672,8 +675,8 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ---- */
 
-/* The slot of a recurrence's state after position t of hypothesis i; -1: there is none before the
- * first. Two positions take turns, so that all rows may read their parents' states while they write
+/* The slot of a recurrence's state after position t of hypothesis i; -1: no state before the first
+ * position. Two slots take turns, so that all rows can read their parents' states while they write
  * their own. */
 static int32_t state_slot(const et_search *search, const seat *at, int64_t t, int i)
 {
@@ -681,7 +684,7 @@ static int32_t state_slot(const et_search *search, const seat *at, int64_t t, in
     return t < 0 ? -1 : (int32_t)(t % 2 * rows_of(search) + pair);
 }
 
-/* Makes a row of the step for hypothesis i of a place: copies the parent's slots and adds a slot
+/* Makes a row of the step for hypothesis i of a seat: copies the parent's slots and adds a slot
  * for the new token. at->row is the row of the last step, whose slots are in other_slot.
  * cross_begin and cross_length give the source's keys; self_length counts the new token, whose key
  * is read too.
@@ -710,7 +713,7 @@ static et_sampling_position choice_of(const seat *at, int i)
     return (et_sampling_position){ at->sentence->number, at->beam.length, i };
 }
 
-/* Reads the logits of row i of a place, of all models; of a shortlist's tokens they were computed
+/* Reads the logits of row i of a seat, of all models; of a shortlist's tokens they were computed
  * for all its rows. */
 static bool read_row(et_search *search, const seat *at, int i, et_sampling_position which)
 {
@@ -745,7 +748,8 @@ static void propose(et_search *search, seat *at, int i)
     }
 }
 
-/* Beam search over logits: of each row what et_vocabulary_best would give, or what phrases need. */
+/* Beam search over logits. Each row gets the tokens that et_vocabulary_best would give, or with
+ * phrases the tokens that these need. */
 static void advance_rows(et_search *search, seat *at)
 {
     const bool phrases = search->options.beam.phrases;
@@ -789,8 +793,8 @@ static void extend(et_search *search, seat *at)
     et_beam_extend(&at->beam, log_p, token, at->parent, at->next);
 }
 
-/* Beam search over the likeliest tokens of each row. One logit that is not finite makes all log p
- * of its row so. */
+/* Beam search over the likeliest tokens of each row. If one logit is not finite, all log p of the
+ * row are not finite. */
 static void advance_likeliest(et_search *search, seat *at, const float *log_p, const int32_t *token)
 {
     for (int i = 0; i < at->rows; i++)
@@ -801,7 +805,7 @@ static void advance_likeliest(et_search *search, seat *at, const float *log_p, c
     et_beam_advance(&at->beam, log_p, token, at->parent, at->next);
 }
 
-/* One place takes its next tokens from its rows of the outputs. */
+/* Takes the next tokens of one seat from its rows of the outputs. */
 static void advance_seat(et_search *search, seat *at)
 {
     const et_plan *decode = search->models[0].decode;
@@ -832,7 +836,7 @@ int et_search_step(et_search *search, int *over)
     int32_t *slot = search->slot;
     search->slot = search->other_slot;
     search->other_slot = slot;
-    /* The rows of all used places, one after another. A place's row only changes when all its rows
+    /* The rows of all used seats, one after another. A seat's row only changes when all its rows
      * are filled, because they find their parents by it. */
     int rows = 0;
     for (int p = 0; p < search->size.seats; p++) {
@@ -859,7 +863,7 @@ int et_search_step(et_search *search, int *over)
     return count;
 }
 
-/* The place keeps its part of the caches for the next sentence. */
+/* The seat keeps its part of the caches for the next sentence. */
 et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **beam)
 {
     seat *at = &search->seats[p];

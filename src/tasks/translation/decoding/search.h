@@ -1,7 +1,7 @@
-/* One thread's part of decoding: places, each for one sentence from its encoding to its result.
+/* One thread's part of decoding: seats, each for one sentence from its encoding to its result.
  *
- * When a sentence is finished, its place is free and another sentence may enter. Every step runs
- * one plan over the hypotheses of the places in use, and no other rows. Cached keys and values
+ * When a sentence is finished, its seat is free and another sentence may enter. Every step runs
+ * one plan over the hypotheses of the seats in use, and no other rows. Cached keys and values
  * never move: a hypothesis finds its own through a table of slots, and a beam copies only this
  * table.
  *
@@ -29,7 +29,7 @@ static inline bool et_search_is_ended(const et_decoder_sentence *sentence)
     return sentence->ended && atomic_load_explicit(sentence->ended, memory_order_relaxed);
 }
 
-/* How large it is. */
+/* The size of a search. */
 typedef struct et_search_size {
     int seats;
     int64_t source; /* tokens of the longest source */
@@ -51,7 +51,7 @@ void et_search_free(et_search *search); /* NULL allowed */
 /* Packs weights that have changed. Before the searches that share them are used. */
 void et_search_refresh(et_search *search);
 
-/* Frees all places. Sentences that enter from then on must come longest first. */
+/* Frees all seats. Sentences that enter from then on must come longest first. */
 void et_search_clear(et_search *search);
 
 int et_search_in_use(const et_search *search);
@@ -60,18 +60,18 @@ int et_search_capacity(const et_search *search);
 /* The most tokens that a sentence may be translated to. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence);
 
-/* Encodes count sentences, at most as many as there are free places. */
+/* Encodes count sentences, at most as many as there are free seats. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count);
 
-/* One token more for all. Writes the places of finished sentences to over [places]; returns their
- * number. Each must leave before the next step. */
+/* Adds one token to all sentences. Writes the seats of finished sentences to over [seats] and
+ * returns their number. Finished sentences must leave before the next step. */
 int et_search_step(et_search *search, int *over);
 
-/* Frees the place of a finished sentence. *beam, with its results, is borrowed until others
+/* Frees the seat of a finished sentence. *beam, with its results, is borrowed until others
  * enter. */
 et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **beam);
 
-/* Frees the places of sentences that have ended, between two steps; how many they are. */
+/* Frees the seats of sentences that have ended, between two steps; how many they are. */
 int et_search_drop_ended(et_search *search);
 
 #endif

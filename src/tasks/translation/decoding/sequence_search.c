@@ -107,8 +107,8 @@ static int open_all(et_sequence_search *s, et_error *error)
     return status;
 }
 
-/* The next tokens of the living hypotheses of a sequence, into from and next. A vocabulary may have
- * fewer tokens than the beam wants, and a row may only fill the beam: such places have a
+/* The next tokens of the living hypotheses of a sequence, into from and next. If the vocabulary has
+ * fewer tokens than the beam wants, or a row only fills the beam, the remaining entries have a
  * log-probability of minus infinity. */
 static int continue_beam(et_sequence_search *s, int64_t sequence, et_error *error)
 {

@@ -7,8 +7,8 @@
  * copies) and the decoder.
  *
  * Lines without a token (empty, only spaces) are not decoded and give an empty line, because a
- * model would invent one. All lines are checked for UTF-8 before the first is translated, so errors
- * come early.
+ * model would invent a text. All lines are checked for UTF-8 before the first is translated, so
+ * errors come early.
  *
  * Invariants:
  *
@@ -125,8 +125,8 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     const size_t count = tokens->count;
-    /* A sentence's part of the decoder's memory grows with its length: a book in one line would use
-     * up all memory. et_translator_translate has cut such lines (long_lines.c). */
+    /* The memory of a sentence in the decoder grows with its length, so a book in one line would
+     * use up all memory. et_translator_translate has already cut such lines (long_lines.c). */
     if (count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %zu has %zu tokens, more than %d: split the line",
                        number, count, ET_TRANSLATION_SOURCE_MAX - 1);
@@ -191,7 +191,7 @@ static int check_lines(const et_translator *t, const char *const *lines, size_t 
     return status;
 }
 
-/* pieces: checked lines, whole or cut. tokens is memory that is used again from line to line. */
+/* pieces: checked lines, whole or cut. The memory of tokens is reused from line to line. */
 static int encode_pieces(et_translator *t, const et_long_lines *cut, et_decoder_sentence *sentences,
                          et_arena *arena, et_error *error)
 {
@@ -249,7 +249,7 @@ static int decode_wanted(et_translator *t, et_decoder *decoder, et_decoder_sente
  * to terms. */
 #define BEAM_LEAST 8
 
-/* Fills in the results of sentences with a word; others have none. */
+/* Decodes the sentences that have a word; other sentences get no results. */
 static int translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                              et_arena *arena, et_error *error)
 {
@@ -295,7 +295,7 @@ static int make_embedded_decoder(et_translator *t, et_error *error)
     return et_decoder_new(&t->embedded_decoder, t->params, t->device, &model, &options, error);
 }
 
-/* The same of sentences with a row; others have none. */
+/* Decodes the embedded sentences that have a row; other sentences get no results. */
 static int translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences,
                                       size_t count, et_arena *arena, et_error *error)
 {
@@ -400,8 +400,8 @@ void et_translator_free_results(char **results, size_t count)
 /* Several results of a line or of an embedded source, and scores of given targets. All results of a
  * call are in one arena: sentences, the decoder's results, texts.
  *
- * The decoder's own steps score a target, each with the given token instead of a chosen one. As
- * many targets as sentences are scored together, with the same caches. */
+ * A target is scored by the decoder's usual steps, which take the given token instead of a chosen
+ * one. Targets are scored in groups, like sentences that are translated. */
 
 /* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
 struct et_hypotheses {
@@ -432,7 +432,7 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
 {
     static const et_decoder_result none = { 0 };
     et_strbuf text = ET_STRBUF_INIT;
-    /* A line that was not decoded has one result, and it is empty. */
+    /* A line that was not decoded gets one empty result. */
     h->begin[0] = 0;
     for (size_t i = 0; i < h->lines; i++)
         h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
@@ -626,7 +626,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
         status = fill_items(*out, sentences, t->sides.target, error);
     if (!status && t->decoding.alignments)
         status = align(t, *out, sentences, error);
-    /* The text as it was given, not as the vocabulary writes it. */
+    /* The text as given, not as the vocabulary spells it. */
     for (size_t i = 0; i < count && !status; i++) {
         (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);
         if (!(*out)->items[i].text)
@@ -655,7 +655,8 @@ static int check_rows(const et_embedded *source, size_t number, int64_t width, e
     return ET_OK;
 }
 
-/* Rows that the mask leaves, with their positions. Without a mask they are borrowed. */
+/* Takes the rows that the mask keeps, with their positions. Without a mask, the rows are
+ * borrowed. */
 static int make_sentence(const et_embedded *source, et_decoder_sentence *sentence, et_arena *arena,
                          et_error *error)
 {

@@ -85,8 +85,8 @@ static int round_weights(et_translator *t, et_error *error)
     return status;
 }
 
-/* bfloat16 becomes float32 on a CPU without bfloat16 products: the results are the same except for
- * rounding, and it is faster there. The settings never have auto, because a run writes the
+/* On a CPU without bfloat16 products, bfloat16 becomes float32, which is faster there and gives the
+ * same results except for rounding. The settings never have auto, because a run writes the
  * precision that it chose. stored: the type of a file's weights. */
 static int resolve_precision(et_translator *t, const char *stored, et_error *error)
 {
@@ -142,9 +142,9 @@ static int open_model(et_translator *t, const et_artifact *artifact, et_error *e
     return status || !t->int8 || rounded ? status : round_weights(t, error);
 }
 
-/* Members of an ensemble are translators. Each stays as it is and is only read: its weights,
- * settings and vocabularies. The translator that is opened with them has the decoder, which runs
- * all models (search.c) and averages their probabilities (sampling.c). */
+/* Members of an ensemble are translators, whose weights, settings and vocabularies are only read.
+ * The translator that is opened with them has the decoder. It runs all models (search.c) and
+ * averages their probabilities (sampling.c). */
 
 static int check_members(const et_translator_options *o, et_error *error)
 {
@@ -252,7 +252,7 @@ static int join_suppressed(et_translator *t, et_error *error)
 
 /* ---- opening ---- */
 
-/* Comparisons are such that a NaN fails them. */
+/* The comparisons are written so that NaN fails them. */
 static int check_decoding(const et_decoding_options *o, et_error *error)
 {
     const bool filters = o->top_k || o->top_p > 0 || o->temperature > 0;
@@ -418,8 +418,8 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     return status ? status : make_decoder(t, error);
 }
 
-/* The limits of the run's settings also apply to a caller's options. The comparisons are such that
- * NaN fails. precision is checked when the model is opened. */
+/* The limits of the run's settings also apply to a caller's options. The comparisons are written so
+ * that NaN fails them. precision is checked when the model is opened. */
 static int check_options(bool model, const et_translator_options *o, et_error *error)
 {
     if (!model && !o->shares)
@@ -519,7 +519,7 @@ int et_translator_open_beside(et_translator **out, const et_translator_options *
     return open_translator(out, NULL, options->shares->device, options, error);
 }
 
-/* The decoder reads parameters and device, so it goes before them. */
+/* Frees the decoder first, because it reads parameters and device. */
 void et_translator_close(et_translator *t)
 {
     if (!t)

@@ -30,9 +30,10 @@ struct et_translator {
     bool int8;
     bool live_weights; /* of the weights in use: of the first translator's options */
     et_sides sides;    /* of source and target, from the next member */
-    const et_vocabularies *vocabularies; /* own, or those of the translator whose weights it shares
-                                          */
-    et_vocabularies own;                 /* owned, as the next three; none if it shares */
+    const et_vocabularies *vocabularies; /* the translator's own, or those of the translator whose
+                                            weights it shares */
+    et_vocabularies own;                 /* owned, as the next three members; empty if the
+                                            translator shares */
     et_params *params;                   /* borrowed if it shares, as unused */
     char *unused; /* [unused_length] for exports (interchange/unused_tensors.h); NULL: none */
     size_t unused_length;
@@ -96,8 +97,8 @@ static inline size_t et_translator_line_number(const et_translator *t, size_t li
     return t->numbers ? t->numbers[line] : t->first_line + line;
 }
 
-/* The number of the next call's first line in messages and for random numbers, for a text that is
- * translated in parts; 1 until it is set. */
+/* Sets the number of the next call's first line, for messages and random numbers, if a text is
+ * translated in parts. 1 before the first call of this function. */
 void et_translator_set_first_line(et_translator *translator, size_t number);
 /* The numbers of the next calls' lines in messages, borrowed; NULL, as at first: from the first
  * line's on. */
@@ -105,8 +106,8 @@ void et_translator_set_line_numbers(et_translator *translator, const size_t *num
 
 /* ---- long_lines.c ---- */
 
-/* Lines with more tokens than a model reads: they are cut at ends of sentences, else at blanks, and
- * their translations are joined again. */
+/* Handles lines with more tokens than a model reads: cuts them at ends of sentences, else at
+ * blanks, and joins the translations of the pieces. */
 
 /* The pieces of all lines, in order. In the arena, or borrowed from the lines. */
 typedef struct et_long_lines {

@@ -11,8 +11,8 @@
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
-/* Checks translations of segments, and mends those that have lost a span. A translation is searched
- * for spans as the source was; a tag of the source is found where its bytes come next. */
+/* Checks translations of segments, and mends those that have lost a span. Spans of a translation
+ * are found as in the source. A tag is found at the next position of its bytes. */
 
 /* A segment with more spans is translated in parts, which needs less time than a search for all. */
 #define SPANS_MAX 256
@@ -88,8 +88,8 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
 
 /* ---- checks ---- */
 
-/* Marks an unmarked span of the segment as found. false: there is none, or an ordered span must
- * come before. */
+/* Marks an unmarked span of the segment as found. false: no such span, or an ordered span must come
+ * first. */
 static bool mark(const et_segment *s, bool *marked, const et_span *found, const char *text)
 {
     for (size_t i = 0; i < s->spans.count; i++) {
@@ -104,7 +104,7 @@ static bool mark(const et_segment *s, bool *marked, const et_span *found, const 
     return false;
 }
 
-/* The next tag at i or later; NULL: none. */
+/* The next tag at index i or later; NULL: none. */
 static const et_span *next_tag(const et_segment *s, size_t i)
 {
     while (i < s->spans.count && s->spans.items[i].kind != ET_SPAN_TAG)
@@ -112,8 +112,8 @@ static const et_span *next_tag(const et_segment *s, size_t i)
     return i < s->spans.count ? &s->spans.items[i] : NULL;
 }
 
-/* The next span of a translation, at from or later. tag: of the source, that must be next; NULL:
- * none is left. */
+/* Finds the next span of a translation, at `from` or later. tag: the source's tag that must come
+ * next; NULL: no tag is left. */
 static bool find(const et_segment *s, const et_span *tag, const char *result, size_t length,
                  size_t from, et_span *found)
 {
@@ -212,7 +212,7 @@ static bool is_ambiguous(const et_document *d, const et_segment *s)
     return false;
 }
 
-/* Whether every span was found: tag is the next of those in order. */
+/* Whether every span was found. tag: the next tag of the source that was not found; NULL: none. */
 static bool is_complete(const et_segment *s, const et_span *tag, const bool *marked)
 {
     for (size_t i = 0; i < s->spans.count; i++)
@@ -230,7 +230,7 @@ static bool is_emptied(const et_segment *s, const et_span *first, const et_span 
            !et_text_has_letter(text, length);
 }
 
-/* Writes the bytes of a translation up to a span. false: there is markup among them. */
+/* Writes the bytes of a translation up to a span. false: these bytes contain markup. */
 static bool write_up_to(const et_document *d, const et_segment *s, et_escape escape,
                         const char *text, size_t length, et_strbuf *out)
 {
@@ -266,8 +266,9 @@ static bool check(const et_document *d, const et_segment *s, et_escape escape, c
     return write_up_to(d, s, escape, result + at, length - at, out) && is_complete(s, tag, marked);
 }
 
-/* Writes a translation of the segment into out, emptied before, if each span of the segment is in
- * it and no other placeholder, URL, address or markup; else false. */
+/* Writes a translation of the segment into out, which is emptied first. The translation must have
+ * each span of the segment, and no other placeholder, URL, address or markup; otherwise the result
+ * is false. */
 static bool segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out)
 {
     et_assert(s->text && result && out);
@@ -316,7 +317,7 @@ static void trim(const char *text, size_t *from, size_t *to)
     *to = begun ? last : *from;
 }
 
-/* With the segment's language tag. */
+/* Copies a part as a line to translate, with the segment's language tag. */
 static const char *copy_part(et_document *d, const et_segment *s, size_t at, size_t length)
 {
     if (!s->tag)
@@ -361,7 +362,7 @@ static size_t without_end(const char *text, size_t length)
     return length;
 }
 
-/* Takes the translation of a part, if it has no span but numbers. */
+/* Takes the translation of a part, if it has no spans except numbers. */
 static void segment_take_part(et_document *d, const et_segment *s, et_part *part,
                               const char *result)
 {
@@ -397,7 +398,7 @@ static void join(const et_document *d, const et_segment *s, et_escape escape, et
     }
 }
 
-/* The same in the source's language. */
+/* Writes the segment in the source's language. */
 static void segment_source(const et_document *d, const et_segment *s, et_strbuf *out)
 {
     et_assert(out);
@@ -740,7 +741,8 @@ void et_document_print(const et_document *d, et_strbuf *out)
 
 /* ---- structure ---- */
 
-/* The most segments that are looked for by halving; then all that follow stay. */
+/* Most segments to find by halving. If more change the structure, all segments after the last one
+ * found stay in the source's language. */
 #define CULPRITS_MAX 32
 
 /* The structure of the output with the results of the first segments; the others are as in the
@@ -770,12 +772,13 @@ static bool is_same(const et_strbuf *a, const et_strbuf *b)
     return a->length == b->length && !memcmp(et_strbuf_text(a), et_strbuf_text(b), a->length);
 }
 
-/* The first segment that changes the structure stays as it is in the source; then the next. */
+/* Puts back the source of the first segment that changes the structure, then of the next one. */
 static void keep_culprits(et_document *d, const char *const *sources, const et_strbuf *wanted)
 {
     et_strbuf found = ET_STRBUF_INIT;
     for (int left = CULPRITS_MAX; left && !d->failed; left--) {
-        size_t low = 0, high = d->count; /* the same up to low, another up to high */
+        size_t low = 0, high = d->count; /* with the first `low` results the structure is the wanted
+                                            one, with the first `high` it is not */
         print_structure(d, high, sources, &found);
         if (is_same(&found, wanted))
             break;

@@ -34,7 +34,7 @@ struct et_strbuf;
 
 typedef enum et_document_format {
     ET_DOCUMENT_LINES, /* each line is a segment, without protected spans */
-    ET_DOCUMENT_TEXT,  /* the same with protected spans */
+    ET_DOCUMENT_TEXT,  /* as LINES, with protected spans */
     ET_DOCUMENT_HTML,
     ET_DOCUMENT_XML,
     ET_DOCUMENT_PO,  /* gettext: fills in empty translations */
@@ -49,10 +49,10 @@ typedef struct et_document_options {
     int format;                     /* an et_document_format */
     struct et_sentences *sentences; /* cuts segments into sentences; borrowed during open. NULL:
                                        they are not cut */
-    const et_strings *tags; /* language tags of the model (vocabulary.h): a segment that begins
-                               with one of them has it for all its sentences. NULL: none; borrowed
-                               during open */
-    const char *tag;        /* in front of each line without a tag; NULL: none */
+    const et_strings *tags; /* language tags of the model (vocabulary.h). If a segment begins with a
+                               tag, all its sentences get the tag. NULL: none; borrowed during
+                               open */
+    const char *tag;        /* put in front of each line without a tag; NULL: none */
     const char *name;       /* of the text, for messages */
     size_t first_line;      /* the number of its first line; 0: 1 */
 } et_document_options;
@@ -63,12 +63,14 @@ typedef struct et_document_options {
 typedef struct et_document_counts {
     size_t segments;     /* to translate */
     size_t repaired;     /* translated between their spans */
-    size_t kept;         /* texts that stay in the source's language: parts of those, and texts in
-                            markup that the format does not read */
-    size_t line;         /* of the text, from 1: where the first repaired segment begins */
-    size_t refused;      /* strings of PO whose translations gettext refuses: they stay empty */
+    size_t kept;         /* texts that stay in the source's language: parts of repaired segments,
+                            and texts in markup that the format does not read */
+    size_t line;         /* line of the text, from 1, of the first repaired segment */
+    size_t refused;      /* strings of PO that stay empty, because gettext refuses their
+                            translations */
     size_t refused_line; /* of the first of these messages */
-    size_t kept_lines[ET_DOCUMENT_KEPT_LINES]; /* the first lines with such texts; 0: no more */
+    size_t kept_lines[ET_DOCUMENT_KEPT_LINES]; /* the first lines with such texts; 0 ends the
+                                                  list */
 } et_document_counts;
 
 typedef struct et_document et_document;
@@ -83,13 +85,13 @@ void et_document_close(et_document *document); /* NULL allowed */
  * et_document_take. */
 const char *const *et_document_lines(et_document *document, size_t *count);
 
-/* The line of the text, from 1, where each translated line begins. */
+/* For each line to translate: the line of the text, from 1, where it begins. */
 const size_t *et_document_line_numbers(const et_document *document);
 
 /* Takes the translations of these lines. ET_ENOMEM. */
 int et_document_take(et_document *document, char *const *results, et_error *error);
 
-/* Begins again with the first round, for other translations of the same lines. */
+/* Starts the first round again, for other translations of the same lines. */
 void et_document_restart(et_document *document);
 
 /* Appends the document with its translations. Call when no lines are left. */

@@ -18,7 +18,7 @@
 typedef struct et_span {
     size_t start, length;                                    /* bytes */
     enum { ET_SPAN_TEXT, ET_SPAN_NUMBER, ET_SPAN_TAG } kind; /* tags also keep their order */
-    size_t tag;   /* number of a tag that has text of its own, from 1; 0: none */
+    size_t tag;   /* number of a tag with text of its own, from 1; 0: no such tag */
     bool ordered; /* a directive without a number or name, such as %s: keeps its order */
 } et_span;
 
@@ -31,7 +31,7 @@ typedef struct et_spans {
 bool et_spans_add(et_spans *spans, et_span span);
 void et_spans_release(et_spans *spans);
 
-/* Finds the first span of text at from or later. false: none. */
+/* Finds the first span of text that starts at `from` or later. false: none. */
 bool et_span_find(const char *text, size_t length, size_t from, et_span *span);
 
 /* Whether text has a letter, in whatever script. */
@@ -43,29 +43,29 @@ bool et_text_has_letter(const char *text, size_t length);
 typedef enum et_escape {
     ET_ESCAPE_NONE,
     ET_ESCAPE_MARKUP,         /* & < as entities */
-    ET_ESCAPE_SINGLE,         /* the same and ', for a value in single quotes */
-    ET_ESCAPE_DOUBLE,         /* the same and ", for a value in double quotes */
+    ET_ESCAPE_SINGLE,         /* as MARKUP, and ', for a value in single quotes */
+    ET_ESCAPE_DOUBLE,         /* as MARKUP, and ", for a value in double quotes */
     ET_ESCAPE_CDATA,          /* ]]> in two sections */
     ET_ESCAPE_PO,             /* " \ and control characters with a backslash */
     ET_ESCAPE_RESOURCE,       /* Android's: as MARKUP, and ' " \ with a backslash */
-    ET_ESCAPE_RESOURCE_CDATA, /* as CDATA, and the same */
-    ET_ESCAPE_MD,       /* as it is, if Markdown's own reader finds the same structure in it */
-    ET_ESCAPE_MD_CELL,  /* the same in a cell of a table */
+    ET_ESCAPE_RESOURCE_CDATA, /* as CDATA, and ' " \ with a backslash */
+    ET_ESCAPE_MD,       /* unchanged, if Markdown's own reader then finds the same structure */
+    ET_ESCAPE_MD_CELL,  /* as MD, in a cell of a table */
     ET_ESCAPE_MD_MARKS, /* a backslash before characters that may be markup */
 } et_escape;
 
-/* Marks of keys in texts of menus and buttons: &File of Qt and Windows, _File of GTK. The key of a
- * translation is the same letter if the translation has it. */
+/* Marks of keys in texts of menus and buttons: &File of Qt and Windows, _File of GTK. A translation
+ * keeps the key if it has this letter. */
 typedef struct et_accelerator {
-    char mark; /* & or _; 0: none */
+    char mark; /* & or _; 0: no mark */
     char key;  /* the letter or digit after it */
 } et_accelerator;
 
 /* The text between two spans of a segment, translated alone. */
 typedef struct et_part {
     size_t start, length; /* in the segment's text, without outer white space */
-    const char *line;     /* in the arena; NULL: it has no letter and stays */
-    const char *result;   /* the same; NULL: not translated yet, or it stays */
+    const char *line;     /* in the arena; NULL: no letter, so the text stays */
+    const char *result;   /* in the arena; NULL: not translated yet, or the text stays */
 } et_part;
 
 typedef struct et_segment {
@@ -96,7 +96,7 @@ typedef struct et_items {
     size_t count, capacity;
 } et_items;
 
-/* Inline markup that has text of its own, such as a title: items of tag_items. */
+/* Inline markup with text of its own, such as a title: a range of tag_items. */
 typedef struct et_tag {
     size_t first, count;
 } et_tag;
@@ -135,7 +135,7 @@ struct et_document {
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     const et_strings *language_tags; /* NULL: none */
-    const char *language_tag;        /* of the segment that ends; NULL: none */
+    const char *language_tag;        /* of the segment that is collected; NULL: none */
     const char *usual_tag;           /* of segments without a tag; NULL: none */
     et_strbuf kept;
     et_items items, tag_items;
@@ -144,13 +144,13 @@ struct et_document {
     et_segment *segments; /* [count], owned */
     size_t count, capacity;
     const char **lines; /* [line_count] of the round, owned */
-    size_t *numbers;    /* [line_count]: the line of the document where each begins */
+    size_t *numbers;    /* [line_count]: line of the document where each line to translate begins */
     size_t line_count;
     int round;                              /* 0: segments, 1: parts, 2: done */
     bool failed;                            /* no memory: items are missing */
     et_document_counts counts, read_counts; /* read_counts: of no round */
     et_run run, outer;                      /* outer: around a tag with its own text */
-    bool in_tag;                            /* items are those of the tag */
+    bool in_tag;                            /* new items belong to the tag */
     et_accelerator accelerator;             /* of the next segment */
     int messages;                           /* ICU messages around the run */
     bool plural;                            /* around the run is a plural: # is its number */
@@ -167,7 +167,7 @@ struct et_document {
 
 /* Bytes that stay. Ends the segment. */
 void et_document_keep(et_document *d, const char *bytes, size_t length);
-/* The same of text that the format does not read. If it has letters, it is counted as kept. */
+/* Keeps text that the format does not read. Text with letters is counted as kept. */
 void et_document_keep_words(et_document *d, const char *text, size_t length, size_t line);
 /* The line of a position in the document. Fast if the last position was near. */
 size_t et_document_line(et_document *d, size_t position);
@@ -179,14 +179,14 @@ void et_document_add_written(et_document *d, const char *text, size_t length, co
                              size_t count, size_t line);
 /* Inline markup of the segment, as it is written. */
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line);
-/* The same for markup with its own text: the text kept and added between begin and end replaces the
- * bytes in the output. Such tags do not nest. */
+/* Inline markup with its own text. The text kept and added between begin and end replaces the bytes
+ * in the output. Such tags do not nest. */
 void et_document_begin_tag(et_document *d);
 void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_t line);
-/* Adds text with its entities decoded. An unknown one is inline markup, and so are symbols such as
- * &copy;, which models lose easily. */
+/* Adds text with its entities decoded. Unknown entities become inline markup, and so do symbols
+ * such as &copy;, which models lose easily. */
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line);
-/* Whether this text alone would be translated. Adds nothing. */
+/* Whether this text alone has words to translate. Adds nothing. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Adds a character that the document writes as `written`, [length]. The translation writes it so,
  * too, except letters and digits of ASCII. */
@@ -207,14 +207,14 @@ void et_document_count_kept(et_document *d, size_t line);
 /* Encodes text for the document. */
 void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
                         et_strbuf *out);
-/* The same of the bytes of a span: markup is encoded as it is. */
+/* Encodes the bytes of a span; markup stays as it is. */
 void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
                              const char *bytes, et_strbuf *out);
 
 /* ---- formats: each walks over the whole text ---- */
 
 int et_document_read_html(et_document *d, et_error *error);
-/* The same of [from, to) of the document. */
+/* Reads [from, to) of the document as HTML. */
 int et_document_read_page(et_document *d, size_t from, size_t to, et_error *error);
 int et_document_read_xml(et_document *d, et_error *error);
 int et_document_read_po(et_document *d, et_error *error);
@@ -236,18 +236,18 @@ size_t et_entity_read_open(const char *text, size_t length, bool value);
  * marks. */
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at);
 
-/* Adds the mark to text, which is encoded for a message catalogue: before the key, else before the
- * first letter or digit of a word, else at the end, as for Japanese: (&F). */
+/* Adds the mark to text, which is encoded for a message catalogue. The mark is put before the key,
+ * else before the first letter or digit of a word, else at the end, as in Japanese: (&F). */
 void et_accelerator_insert(et_strbuf *text, et_accelerator accelerator);
 
 /* ---- marked.c ---- */
 
 /* Text of a format that may quote markup: tags, comments and references of HTML in a message of
  * gettext, in a section of XML or, written as references (&lt;b>), in XML's text. Quoted markup
- * stays. Elements of a page's blocks, such as p and br, end a segment; all others belong to it.
- * The content of code, script and the like stays, too. */
+ * stays. Block elements, such as p and br, end a segment; all other elements belong to it. The
+ * content of code, script and similar elements also stays. */
 typedef struct et_marking {
-    size_t line;      /* of the document, where the text begins */
+    size_t line;      /* line of the document where the text begins */
     bool references;  /* the text has XML's references */
     bool spaces;      /* white space other than one space ends a segment and stays */
     bool backslashes; /* escapes of Android's resources: \' \n \u00A9; a quote stays */
@@ -271,8 +271,8 @@ bool et_html_structure(const char *text, size_t length, et_strbuf *out);
 
 /* ---- md_mask.c ---- */
 
-/* Markdown beyond CommonMark, made readable for a parser of CommonMark: a copy of the text with the
- * same positions, in which other markup is replaced.
+/* Makes Markdown beyond CommonMark readable for a parser of CommonMark. The copy of the text has
+ * the same positions; other markup is replaced by:
  *
  *     front matter, import of MDX, ::: of a container     blanks
  *     :::tip A title, > [!NOTE]                           a heading
@@ -302,10 +302,11 @@ void et_md_mask_release(et_md_mask *mask);
 typedef struct et_plural_forms {
     int count; /* of forms */
     int one;   /* the form of the number 1 */
-    bool many; /* other numbers than 0 and 1 have that form, too */
+    bool many; /* other numbers than 0 and 1 also have the form `one` */
 } et_plural_forms;
 
-/* false: text has no such expression; the forms are the two of English, the first only for 1. */
+/* false: text has no such expression. Then forms gets the two forms of English, the first only for
+ * 1. */
 bool et_plural_forms_read(const char *text, et_plural_forms *forms);
 
 #endif

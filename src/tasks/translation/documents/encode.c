@@ -1,5 +1,5 @@
-/* Text as a document writes it: escapes, entities, marks of keys, and the count of what stays as it
- * is. */
+/* Writes text in the form of a document: escapes, entities and marks of keys. Also counts texts
+ * that stay. */
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
-/* The entity of the character at text; NULL: none. */
+/* The entity for the character at text; NULL: none. */
 static const et_entity *entity_of(const et_document *d, const char *text, size_t length)
 {
     for (size_t i = 0; i < d->entity_count; i++) {
@@ -248,8 +248,8 @@ bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *
     return false;
 }
 
-/* The first position of text for the mark. key: 0: any letter or digit. inner: within a word, too.
- * text.length: none. */
+/* Finds the first position of text for the mark. key: 0: any letter or digit. inner: also within a
+ * word. Returns text.length if there is none. */
 static size_t position_for(const et_strbuf *text, char key, bool inner)
 {
     const char *at = et_strbuf_text(text);

@@ -23,8 +23,8 @@ typedef struct reader {
     const et_marking *marking;
     const char *at, *end;
     size_t line;
-    bool quoted;   /* within quotes of Android's, where white space stays */
-    bool unclosed; /* an element whose content stays, or a comment, had no end */
+    bool quoted;   /* within quotes of Android's resources, in which white space stays */
+    bool unclosed; /* an element whose content stays, or a comment, without an end was found */
 } reader;
 
 /* A character as its document means it: &lt; is <. Other characters are their first byte. */
@@ -54,7 +54,7 @@ static bool begins(const reader *r, const char *at, const char *text, const char
     return true;
 }
 
-/* After `text`; NULL: it is not there. */
+/* The position after `text`; NULL: not found. */
 static const char *find_after(reader *r, const char *at, const char *text)
 {
     const char *after;
@@ -78,7 +78,7 @@ static const char bare[] =
     "a audio button details dialog div form hr iframe img input ol option script "
     "select td textarea th track video";
 
-/* Reads a tag at `at`. Its values may have > in quotes. false: it is text. */
+/* Reads a tag at `at`. Its values may have > in quotes. false: not a tag. */
 static bool read_tag(const reader *r, const char *at, tag *t)
 {
     size_t bytes, length = 0;
@@ -148,7 +148,7 @@ static const char *end_of_element(reader *r, const tag *start)
     return start->after;
 }
 
-/* The end of quoted markup that begins at `at`; NULL: none does. */
+/* The end of quoted markup that begins at `at`; NULL: no markup begins there. */
 static const char *end_of_markup(reader *r, const char *at, bool *block)
 {
     tag t;
@@ -209,7 +209,7 @@ static void add_kept(reader *r, const char *to, bool ends)
         r->line += *r->at == '\n' && r->d->format != ET_DOCUMENT_PO;
 }
 
-/* The code of \u00A9; 0: it is another escape. */
+/* The code of \u00A9; 0: another escape. */
 static uint32_t unicode_escape(const char *at, const char *end)
 {
     uint32_t code = 0;
@@ -225,7 +225,8 @@ static uint32_t unicode_escape(const char *at, const char *end)
     return code;
 }
 
-/* A letter is translated and written again as it was; a line end ends the segment. */
+/* An escaped letter is translated and written again in the same way; an escaped line end ends the
+ * segment. */
 static void add_backslash(reader *r)
 {
     size_t bytes;
@@ -285,7 +286,7 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
 {
     et_assert(marking && (text || !length));
     reader r = { d, marking, text, text + length, marking->line, false, false };
-    const char *message = text; /* end of the last ICU message: white space within it is text */
+    const char *message = text; /* end of the last ICU message, in which white space is text */
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
         size_t bytes;

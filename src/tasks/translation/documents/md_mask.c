@@ -1,5 +1,5 @@
-/* Masks whole lines first, also in code, where the copy is not read. Masks markup within lines when
- * the code is known, because it must not begin or end in code. */
+/* Masks whole lines first, also in code, because nobody reads the copy there. Masks markup within
+ * lines when the code is known, because markup must not begin or end in code. */
 
 #include "tasks/translation/documents/document_private.h"
 
@@ -77,8 +77,8 @@ static bool keep(et_md_mask *m, size_t from, size_t to)
     return et_spans_add(&m->kept, (et_span){ .start = from, .length = to - from });
 }
 
-/* A line becomes another block, whose markers are shorter than the markup; [title, title_end) is
- * its text. */
+/* Turns a line into another block, whose marker is shorter than the markup. [title, title_end) is
+ * the text of the line. */
 static bool mask_line(et_md_mask *m, const line *l, const char *markers, size_t title,
                       size_t title_end)
 {
@@ -112,7 +112,7 @@ static bool mask_container(et_md_mask *m, const line *l)
     return true;
 }
 
-/* !!! note "A title", whose text is indented. The line is no part of a paragraph after it. */
+/* !!! note "A title", with an indented text. The line is not part of a paragraph after it. */
 static bool mask_admonition(et_md_mask *m, const line *l)
 {
     size_t from = find(m, l->at, l->end, "\"") + 1, end = l->end;
@@ -391,7 +391,7 @@ static size_t code_block(const et_md_mask *m, size_t at)
     if (!et_is_listed(code, m->original + from, length))
         return 0;
     snprintf(end, sizeof end, "%s%.*s ", liquid ? "end" : "/", (int)length, m->original + from);
-    /* A tag that closes itself, or that another such tag follows, has no content. */
+    /* A tag has no content if it closes itself, or if another tag of this name follows. */
     const char *other =
         memmem(m->original + from, most - from, m->original + at, from + length - at);
     const size_t limit = other ? (size_t)(other - m->original) : most;
@@ -454,7 +454,8 @@ static size_t math(const et_md_mask *m, size_t at)
     return 0;
 }
 
-/* Letters of the word at `at`, and *bytes. Of ideographs one is as many as a word of others. */
+/* Returns the number of letters of the word at `at`. *bytes: its bytes. An ideograph counts as many
+ * letters as a usual word. */
 static size_t letters(const et_md_mask *m, size_t at, size_t end, size_t *bytes)
 {
     size_t count = 0;
@@ -571,8 +572,8 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     }
 }
 
-/* Whether the markup has separate lines: only blanks are before and after it; more such markup may
- * follow. */
+/* Whether the markup has lines of its own: before and after it are only blanks and similar
+ * markup. */
 static bool has_lines(const et_md_mask *m, size_t from, size_t to)
 {
     size_t start = from, count = to - from;
@@ -609,7 +610,7 @@ static bool has_code(const et_spans *code, size_t next, size_t to, bool end)
     return false;
 }
 
-/* Spans by position: those of blocks are there already. */
+/* Sorts spans by position, because the spans of blocks were added first. */
 ET_SORT_BY(compare, et_span, ET_UP(start), 0)
 
 bool et_md_mask_inline(et_md_mask *m, const et_spans *code)

@@ -3,8 +3,8 @@
  * browser ignores or moves. Nothing is written anew from the tree.
  *
  * Elements such as b and a belong to the text around them, others end a segment. The contents of
- * script, pre, code and the like, and of translate="no", stay. Values of attributes that people
- * read, such as title, are segments of their own; all other attributes stay. */
+ * script, pre, code and similar elements, and of translate="no", stay. Values of attributes that
+ * people read, such as title, are separate segments; all other attributes stay. */
 #include <setjmp.h>
 
 #include <gumbo.h>
@@ -119,8 +119,8 @@ static bool attribute_is_read(const et_attribute *a, const char *element, size_t
 
 ET_LIBRARY(gumbo, CALLS, ET_GUMBO_FILE, "Gumbo");
 
-/* Gumbo walks over the open elements for each tag, so its time grows with their number. Browsers
- * have the same limit. */
+/* Most open elements, as in browsers. Gumbo looks at all open elements for each tag, so its time
+ * grows with their number. */
 #define DEPTH_MAX 512
 
 /* Wrongly nested tags make a tree that is deeper than they are. */
@@ -150,7 +150,7 @@ typedef struct reader {
     jmp_buf no_memory;
     piece *pieces; /* [count], owned */
     size_t count, capacity;
-    size_t depth;            /* in the tree; above TREE_DEPTH_MAX: nothing more is read */
+    size_t depth;            /* in the tree; nothing deeper than TREE_DEPTH_MAX is read */
     size_t inner, inner_end; /* markup of the text's flow that is not in the run yet */
 } reader;
 
@@ -268,7 +268,7 @@ static const char endless[] =
     "optgroup option p param rp rt source tbody td tfoot th thead tr track wbr";
 static const char raw[] = "iframe noembed noframes plaintext script style textarea title xmp";
 
-/* Elements whose end tag does not end those within them. */
+/* Elements whose end tag does not end the elements within them. */
 static const char formatting[] = "a b big code em font i nobr s small strike strong tt u";
 
 /* Moves after the content of an element that has no tags. */
@@ -286,7 +286,7 @@ static size_t skip_raw(const reader *r, size_t at, name n)
     return r->to;
 }
 
-/* Ends an element. Of the open elements within it, only formatting continues after it, but not into
+/* Ends an element. Of the open elements in it, only formatting continues afterwards, but not into
  * the next cell of a table. Returns the new depth. */
 static size_t close_element(name *open, size_t depth, name n)
 {
@@ -369,7 +369,8 @@ static size_t end_of(const reader *r, GumboStringPiece bytes)
     return bytes.data && bytes.length ? (size_t)(bytes.data - r->d->text) + bytes.length : 0;
 }
 
-/* The end of an element whose content stays: after its end tag, or after its content. */
+/* The end of an element whose content stays: after its end tag, or without an end tag after its
+ * content. */
 static size_t end_of_element(reader *r, const GumboNode *n)
 {
     const GumboVector *children = children_of(n);
@@ -422,8 +423,8 @@ static et_attributes scan(const GumboElement *e)
 
 static void collect(reader *r, const GumboNode *n, bool words);
 
-/* Collects the elements with translate="yes" in an element whose content stays, and what stays
- * before each. Returns the end of the last of them, or from. */
+/* Reads the elements with translate="yes" in an element whose content stays, and keeps the bytes
+ * before each. Returns the end of the last such element, or from. */
 static size_t collect_read(reader *r, const GumboNode *n, const GumboElement *stays, size_t from)
 {
     const GumboVector *children = children_of(n);

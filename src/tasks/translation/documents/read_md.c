@@ -60,7 +60,7 @@ typedef struct reader {
     bool verbatim; /* in a block of code or HTML */
     bool begun;    /* in a block with text, at is in it */
     size_t quotes;
-    size_t html, html_end; /* a block of HTML; both 0: none yet */
+    size_t html, html_end; /* bytes of a block of HTML; both 0: none yet */
     bool in_html;
     char hidden[12]; /* an element of HTML whose text stays; empty: none */
     event *events;   /* [event_count], owned */
@@ -196,8 +196,8 @@ static bool is_no_sentence(const reader *r, size_t at)
                                  (text[at] == '%' && at + 1 < r->d->length && text[at + 1] == ' '));
 }
 
-/* Whether the line end stays, because a line at it may be part of a table, or begins with %, as
- * comments of MyST and titles of Pandoc do. */
+/* Whether the line end stays. It stays if a line next to it may be part of a table, or begins with
+ * % as comments of MyST and titles of Pandoc do. */
 static bool is_kept_line(const reader *r, size_t line_end)
 {
     const char *text = text_of(r);
@@ -223,8 +223,8 @@ static bool is_kept_line(const reader *r, size_t line_end)
            (is_item(r, at) && (indented || is_item(r, start)));
 }
 
-/* The line end of a break. Among the line ends between the texts around the event, the last are
- * breaks; earlier ones are within the markup of a link. to: none. */
+/* The line end of a break. Of the line ends between the texts around the event, the last ones are
+ * breaks; earlier ones are in the markup of a link. Returns to: none. */
 static size_t line_end_of_break(const reader *r, size_t number, size_t from, size_t to)
 {
     const char *text = text_of(r);
@@ -380,7 +380,7 @@ static int count_call(reader *r)
                                                                : 0;
 }
 
-/* In a tight list the text of an item is in no block of its own. */
+/* In a tight list, no block contains the text of an item. */
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *payload)
 {
     reader *r = payload;
@@ -536,7 +536,7 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *bytes, MD_SIZE size, void *payl
             r, (event){ .kind = type == MD_TEXT_BR ? HARD_BREAK : SOFT_BREAK, .at = r->seen });
     int status = count_call(r);
     if (status || !size || bytes < all || bytes >= all + r->mask.length)
-        return status; /* MD4C's own text, such as a line end */
+        return status; /* text that is not in the document, such as a line end of MD4C */
     return take_text(r, type, (size_t)(bytes - all), (size_t)(bytes - all) + size);
 }
 

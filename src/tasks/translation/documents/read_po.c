@@ -6,11 +6,11 @@
  *     msgid "Open %s"        becomes        msgid "Open %s"
  *     msgstr ""                             msgstr "%s öffnen"
  *
- * An empty msgstr gets the translation of its msgid; a plural form gets the translation of
- * msgid_plural, unless it is for the number 1. Marks of keys (&File) are set again. Other messages
- * and the header stay. Each line of a message is a segment in its own string, and so is each text
- * between two or more spaces. At the end the library checks the directives of the new messages as
- * msgfmt -c does; refused messages stay empty. */
+ * An empty msgstr gets the translation of its msgid. A plural form gets the translation of
+ * msgid_plural, except the form for the number 1. Marks of keys (&File) are set again. Other
+ * messages and the header stay. Each line of a message is a segment in its own string, and so is
+ * each text between two or more spaces. At the end the library checks the directives of the new
+ * messages as msgfmt -c does; refused messages stay empty. */
 #include <gettext-po.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -170,7 +170,7 @@ static void skip_blanks(scanner *s)
     }
 }
 
-/* The next value of a catalogue that the library has read. false: none is left. */
+/* Finds the next value of the catalogue. false: none is left. */
 static bool next_value(scanner *s, value *v)
 {
     static const char *const words[] = {
@@ -281,7 +281,7 @@ static bool has_same_placeholders(const char *a, const char *b)
     }
 }
 
-/* The text whose translation a form of the message gets. */
+/* The text whose translation becomes this form of the message. */
 static const char *source_of(const reader *r, int form)
 {
     const char *id = gettext.po_message_msgid(r->message);

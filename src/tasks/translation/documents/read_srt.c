@@ -1,9 +1,9 @@
-/* Subtitles: SubRip and WebVTT. The lines after one with times are one segment, whose translation
- * gets as many lines. It ends before an empty line, before the times of the next subtitle, and
- * before a number that is alone on its line, if such times follow, also after empty lines. A line
- * that begins with a dash begins a segment: another person speaks. Everything else stays: tags,
- * times, names, and the blocks NOTE, STYLE and REGION of WebVTT, whose texts also have references
- * such as &amp;. */
+/* Subtitles: SubRip and WebVTT. The lines after a line with times are one segment, whose
+ * translation gets as many lines. The segment ends before an empty line and before the times of the
+ * next subtitle. It also ends before a number on a line of its own, if times follow, even after
+ * empty lines. A line that begins with a dash begins a segment: another person speaks. Everything
+ * else stays: tags, times, names, and the blocks NOTE, STYLE and REGION of WebVTT, whose texts also
+ * have references such as &amp;. */
 #include <string.h>
 
 #include "tasks/translation/documents/document_private.h"

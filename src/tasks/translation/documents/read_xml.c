@@ -3,14 +3,14 @@
  * expat. External entities are never read, entities are not expanded in text, and expat itself
  * limits what they expand to in attributes.
  *
- * An element belongs to the text around it if its parent has text (mixed content), and if the
- * element is no list or table: several elements without text between them. Only the end of the
- * element decides this, so expat's walk lists the markup, and a second walk writes the document.
+ * An element belongs to the text around it if its parent has text (mixed content). Exception: a
+ * list or table, that is several elements without text between them. This is known only at the end
+ * of the element. So expat's walk lists the markup, and a second walk writes the document.
  *
- * Attributes stay: a name does not say whether people read the value. So does the content of
- * translate="no" (up to translate="yes" in it), of Android's translatable="false", and of elements
- * that hold code or data in vocabularies that many files have. The text of a CDATA section is a
- * segment of its own. */
+ * Attributes stay, because their names do not tell whether people read the values. The content of
+ * translate="no" also stays (up to translate="yes" in it), as do Android's translatable="false" and
+ * elements for code or data in common vocabularies. The text of a CDATA section is a segment of its
+ * own. */
 #include <expat.h>
 #include <string.h>
 #include <strings.h>
@@ -48,7 +48,7 @@ ET_LIBRARY(expat, CALLS, ET_EXPAT_FILE, "expat");
 
 /* ---- vocabularies ---- */
 
-/* Elements whose content is no text for people, whatever the vocabulary. */
+/* Elements that never contain text for people, in any vocabulary. */
 static const char code[] = "script style code codeblock codeph programlisting";
 
 /* root: local names of root elements. stay: elements whose content stays. spaces: elements whose
@@ -90,7 +90,7 @@ static const struct {
       "convert the file with translate-toolkit: ts2po, and po2ts for the translation" },
 };
 
-/* As et_is_listed, but names of XML are the same only in the same case. */
+/* As et_is_listed, but the case of names matters in XML. */
 static bool is_listed(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -113,14 +113,14 @@ typedef enum token_kind { START, END, OTHER, SECTION } token_kind;
 typedef struct token {
     token_kind kind;
     size_t start, end; /* in the document */
-    size_t element;    /* of START and END; of others the one around them */
+    size_t element;    /* of START and END: their element; of others: the element around them */
 } token;
 
 typedef struct element {
     size_t parent; /* its own number: the root */
     size_t last;   /* the token of its end */
     size_t children;
-    bool text;  /* of its own, other than white space */
+    bool text;  /* has text in itself, not only white space */
     bool lines; /* line ends between its elements */
     bool stays, spaces;
     bool entry;  /* of .resx, which may have a comment for translators */
@@ -136,11 +136,11 @@ typedef struct reader {
     size_t element_count, element_capacity;
     size_t open; /* the innermost open element */
     size_t depth;
-    size_t section; /* where the open CDATA section begins; 0: none is open */
+    size_t section; /* where the open CDATA section begins; 0: no section is open */
     size_t vocabulary;
     bool rule;   /* of .stringsdict: the last key names a rule, so its value is no text */
     bool failed; /* no memory */
-    int status;  /* of what expat accepts and we refuse */
+    int status;  /* error of XML that expat accepts and Etude refuses */
     et_error *error;
 } reader;
 

@@ -49,7 +49,7 @@ static size_t run(const char *text, size_t end, size_t at, const char *among)
     return at - from;
 }
 
-/* Bytes of the quoted syntax at the beginning of text, such as '{'; 0: none. */
+/* Bytes of quoted syntax, such as '{', at the beginning of text; 0: none. */
 static size_t message_quoted(const char *text, size_t length)
 {
     if (length < 2 || *text != '\'' || !text[1] || !strchr("{}#|", text[1]))
@@ -62,7 +62,7 @@ static size_t message_quoted(const char *text, size_t length)
     return 0;
 }
 
-/* After the brace that closes the one at text[at]; 0: none does. */
+/* The position after the brace that closes the brace at text[at]; 0: unclosed. */
 static size_t after_brace(const char *text, size_t end, size_t at)
 {
     size_t depth = 0;
@@ -77,8 +77,8 @@ static size_t after_brace(const char *text, size_t end, size_t at)
     return 0;
 }
 
-/* The end of the text of a branch of a choice, at | or the brace that closes the choice; end: it
- * is missing. */
+/* The end of the text of a choice's branch: | or the brace that closes the choice. Returns end if
+ * both are missing. */
 static size_t choice_end(const char *text, size_t end, size_t at)
 {
     while (at < end && text[at] != '|' && text[at] != '}') {
@@ -91,8 +91,8 @@ static size_t choice_end(const char *text, size_t end, size_t at)
     return at;
 }
 
-/* The text of the next branch, [from, to). *at: message.first at first. false: none is left. end:
- * the message's. */
+/* Finds the text of the next branch, [from, to). *at: message.first at first. false: no branch is
+ * left. end: the end of the message. */
 static bool message_branch(const char *text, size_t end, size_t *at, size_t *from, size_t *to)
 {
     size_t next = *at + run(text, end, *at, SPACE "|");
@@ -175,7 +175,7 @@ size_t et_document_message_size(const char *text, size_t length)
     return message_read(text, length, 0, &m) ? m.end : 0;
 }
 
-/* The run and all of its spans: tags, and what spans.c finds between them. */
+/* The run and all of its spans: tags, and the spans that spans.c finds between them. */
 typedef struct whole {
     const char *text;
     size_t length;
@@ -424,7 +424,7 @@ static size_t space_at(const char *text, size_t at, size_t end)
     return et_unicode_is_space(code) ? size : 0;
 }
 
-/* The same before it. */
+/* Bytes of white space before text[at]; 0: none. */
 static size_t space_before(const char *text, size_t from, size_t at)
 {
     size_t start = at - 1;
@@ -640,8 +640,8 @@ static void take_language_tag(et_document *d, const whole *w, size_t *from)
 
 /* ---- ICU messages ---- */
 
-/* Adds [from, to) of a run to the document's. branch: of a message with plurals, in which # is the
- * number. Quoted syntax, such as '{', stays. */
+/* Adds [from, to) of a run to the document's run. branch: the text is a branch of a message with
+ * plurals, in which # is the number. Quoted syntax, such as '{', stays. */
 static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
                       const et_message *branch)
 {

@@ -1,5 +1,5 @@
-/* One pass over the text; each rule looks ahead only over its own span, so the time is linear. A
- * span of words begins where no letter or digit is before it. */
+/* One pass over the text. Each rule looks ahead only over its own span, so the time is linear. A
+ * span of words begins only after a character that is no letter or digit. */
 
 #include "tasks/translation/documents/document_private.h"
 
@@ -190,7 +190,7 @@ static size_t sigil(rest r, bool after_space)
                                                                                          : 0;
 }
 
-/* before: the byte before the rest; 0: none. */
+/* before: the byte before text; 0: none. */
 static size_t placeholder(rest r, char before, bool *ordered)
 {
     const bool begins = !before || !strchr(NAMES, before);
@@ -219,7 +219,7 @@ static size_t placeholder(rest r, char before, bool *ordered)
     }
 }
 
-/* Without the punctuation of a sentence at its end. */
+/* The length without the punctuation of a sentence at the end. */
 static size_t url(rest r)
 {
     static const char *const starts[] = { "http://", "https://", "ftp://",
@@ -270,7 +270,7 @@ static size_t number(rest r)
 bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
 {
     et_assert(from <= length && span);
-    size_t word = from; /* where the name of an e-mail address was looked for last */
+    size_t word = from; /* end of the last search for the name of an e-mail address */
     for (size_t i = from; i < length; i++) {
         const rest r = { text + i, length - i };
         const bool begins = !i || !text[i - 1] || !strchr(NAMES, text[i - 1]);

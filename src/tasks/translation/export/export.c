@@ -42,7 +42,7 @@ static int write_model(const et_translator *t, const char *path, const char *pre
     return status ? status : et_artifact_write(&model, path, error);
 }
 
-/* precisions: in which it is written, ended by NULL. */
+/* precisions: precisions that the format supports, ended by NULL. */
 typedef struct format {
     const char *name;
     int (*write)(const et_translator *t, const char *directory, const et_export_options *options,

@@ -30,8 +30,8 @@
 #include "tasks/translation/interchange/tensor_map.h"
 
 /* Calibrates a translator with parallel text, for an engine that multiplies bytes and has a
- * shortlist. The model predicts the text's targets, and for each product of rows with weights the
- * largest absolute value of the rows of a batch is kept. The cross-attention of the last layer
+ * shortlist. The model predicts the text's targets. For each product of rows with weights, the
+ * largest absolute value of the rows in each batch is kept. The cross-attention of the last layer
  * aligns the tokens of each pair. */
 
 /* Pairs that are read; the rest of a longer text is left out, with a line that says so. */
@@ -80,7 +80,7 @@ typedef struct calibration {
     int segments;
     uint64_t *found; /* [found_count] pairs of tokens, owned */
     size_t found_count, found_capacity;
-    aligned *counts; /* [count] sorted; owned; of all that were found */
+    aligned *counts; /* [count] sorted; owned; of all values found */
     size_t count;
 } calibration;
 
@@ -231,7 +231,7 @@ static int run_batch(calibration *c, et_error *error)
     return status;
 }
 
-/* before, after: a token around the line's; negative: none. */
+/* before, after: tokens around the tokens of the line; negative: none. */
 static void add_side(calibration *c, int side, int32_t before, const et_tokens *tokens,
                      int32_t after)
 {
@@ -572,7 +572,7 @@ static int list_items(output *o, et_error *error)
     return status;
 }
 
-/* Marian keeps the multiplier of a table as bytes, too. */
+/* Marian also stores the multiplier of a table as bytes. */
 static et_marian_type type_of(const item *i)
 {
     if (!strcmp(i->name, ET_MARIAN_SETTINGS))
@@ -682,7 +682,7 @@ static void name_file(output *o, const char *begin, const char *pair, const char
 
 /* ---- multipliers and shortlist ---- */
 
-/* From the text, or else those that the model was imported with. */
+/* From the text, or else the values with which the model was imported. */
 static int measure_output(output *o, const et_export_options *options, et_error *error)
 {
     const et_translator *t = o->m.t;

@@ -26,10 +26,10 @@
 #define REVISION  7
 #define POSITIONS ET_TRANSLATION_SOURCE_MAX
 
-/* Types by their numbers there. */
+/* Types, with CTranslate2's numbers. */
 enum { TYPE_FLOAT32 = 0, TYPE_INT8 = 1, TYPE_INT16 = 2 };
 
-/* The file on its way; variables are counted before, and again while they are written. */
+/* The file while it is written. Variables are counted first, and again while they are written. */
 typedef struct output {
     const et_translator *t;
     et_transformer model;
@@ -206,7 +206,8 @@ static void put_stack(output *o, const char *name, const et_transformer_stack *s
         put_norm(o, name, norm);
 }
 
-/* Tables by their names there: of the target first, which others may be. */
+/* Tables with CTranslate2's names. The target's table comes first, because the others may be the
+ * same table. */
 typedef struct table {
     const char *name;
     const et_transformer_tokens *tokens;
@@ -220,7 +221,7 @@ static void list_tables(const output *o, table tables[TABLES])
     tables[2] = (table){ "decoder/projection/weight", &o->model.output };
 }
 
-/* The first that is the same table as number i: itself, or an earlier one. */
+/* The first table that is the same as number i: number i itself, or an earlier one. */
 static int first_of(const table tables[TABLES], int i)
 {
     int k = 0;

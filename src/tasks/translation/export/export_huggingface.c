@@ -24,9 +24,9 @@
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* ---- texts, which the export to ONNX has, too ---- */
+/* ---- texts, also for the export to ONNX ---- */
 
-/* Names of texts; the first only of a model whose sides have a table each. */
+/* Names of texts. The first is only for models with a table for each side. */
 static const char *const texts[] = {
     ET_TRANSFORMERS_TARGET_VOCABULARY, ET_TRANSFORMERS_CONFIG,       ET_TRANSFORMERS_GENERATION,
     ET_TRANSFORMERS_SOURCE_MODEL,      ET_TRANSFORMERS_TARGET_MODEL, ET_TRANSFORMERS_VOCABULARY,
@@ -44,7 +44,7 @@ static void set_symbols(et_value *dict, const et_foreign_model *m, const et_tran
     if (et_translator_decoder_options(t).beam.force_end)
         et_value_set_int(dict, "forced_eos_token_id", m->eos);
     else
-        et_value_set_null(dict, "forced_eos_token_id"); /* a missing one is 0 there */
+        et_value_set_null(dict, "forced_eos_token_id"); /* in transformers, a missing value is 0 */
 }
 
 static void set_generation(et_value *dict, et_foreign_model *m, const et_transformers_folder *of)
@@ -214,10 +214,10 @@ enum { POSITIONS = -2, UNUSED = -3 };
 typedef struct output {
     et_transformer model;
     const char *precision; /* NULL: "float32" */
-    bool as_imported;      /* the precision is that of the import */
+    bool as_imported;      /* the precision is the import's */
     et_exported_tensors list;
     et_safetensors *unused; /* owned; NULL: none */
-    int64_t positions;      /* rows of its tables; 0: it has none */
+    int64_t positions;      /* rows of the import's tables of positions; 0: no tables */
     int64_t longest;        /* longest target of a search; 0: unknown */
     float *room;            /* for the largest tensor; owned */
 } output;
@@ -275,7 +275,7 @@ static bool is_listed(const et_exported_tensors *list, const char *name)
     return false;
 }
 
-/* Adds the other names of a table, which an import has recorded. */
+/* Adds the other names of a table, as recorded by an import. */
 static int add_copies(et_exported_tensors *list, const output *o, et_error *error)
 {
     static const char *const known[] = { OF_ENCODER, OF_DECODER, OF_OUTPUT };
@@ -307,7 +307,7 @@ static int read_length(const output *o, const char *key, int64_t *length, et_err
                : et_fail(error, ET_EFORMAT, ET_UNUSED_TENSORS ": %s: not a length", key);
 }
 
-/* Without a precision, an import goes out in its own. */
+/* Without a given precision, an imported model is exported in the precision of the import. */
 static int choose_precision(output *o, et_error *error)
 {
     static const char *const halves[] = { "float16", "bfloat16", NULL };
@@ -369,7 +369,7 @@ static uint16_t half_of(float value, et_dtype dtype)
     return dtype == ET_BF16 ? et_bf16_from_float(value) : et_half_from_float(value);
 }
 
-/* Narrows values where they are. */
+/* Narrows values in place. */
 static size_t narrow(float *values, size_t count, et_dtype dtype)
 {
     if (dtype == ET_F32)
@@ -381,7 +381,7 @@ static size_t narrow(float *values, size_t count, et_dtype dtype)
     return count * sizeof(uint16_t);
 }
 
-/* Whether all values are of the type, so that narrowing them changes none. */
+/* Whether narrowing to the type changes no value. */
 static bool is_exact(const char *values, size_t count, et_dtype dtype)
 {
     for (size_t i = 0; i < count; i++) {
@@ -394,7 +394,7 @@ static bool is_exact(const char *values, size_t count, et_dtype dtype)
     return true;
 }
 
-/* Tables of positions that came in float32 beside half weights stay so. */
+/* Tables of positions stay in float32 if they came in float32 with weights in half precision. */
 static et_dtype dtype_at(const output *o, size_t item)
 {
     const et_mapped_tensor *mapped = &o->list.tensors[item];

@@ -182,7 +182,7 @@ int et_export_write_text(const char *path, et_strbuf *text, et_error *error)
     return status;
 }
 
-/* Unknown tokens are generated only if they are here. */
+/* Whether the model may generate unknown tokens. */
 static bool allows_unknown(const et_translator *t)
 {
     const int32_t unk = et_vocabulary_unk(t->sides.target);

@@ -32,7 +32,7 @@ enum { ENCODER, DECODER, DECODER_WITH_PAST, GRAPHS };
 
 /* ---- graphs ---- */
 
-/* ids [batch, longest] as rows, and what rows are read by. */
+/* ids [batch, longest] as rows, and the offsets and positions by which rows are read. */
 typedef struct side {
     const char *shape, *count; /* int64 [2], [1] */
     const char *rows;          /* int64 [1] */
@@ -117,7 +117,7 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
 
 /* ---- the decoder ---- */
 
-/* Whose positions a cache has; two attentions a layer, in this order. */
+/* The side whose positions a cache has. A layer has two attentions, in this order. */
 enum { OF_DECODER, OF_ENCODER, CACHES };
 enum { KEY, VALUE };
 static const char *const cache_of[CACHES] = { "decoder", "encoder" };

@@ -34,7 +34,7 @@ int et_translator_export_bergamot(const et_translator *t, const char *directory,
  *                                            the source's, and target_vocab.json
  *   tokenizer_config.json                    names of the special symbols */
 
-/* Rows of the table of positions: the longest source, and target, that such a model takes. */
+/* Rows of the table of positions: most tokens of a source or target in such a model. */
 #define ET_TRANSFORMERS_POSITIONS ET_TRANSLATION_SOURCE_MAX
 
 /* All borrowed. */
@@ -45,16 +45,16 @@ typedef struct et_transformers_folder {
     int count;
     et_directory_write_fn *write; /* which: from 0 */
     void *self;
-    int64_t vocab_size; /* what config.json says: tokens of the source, or of the
-                           target, where a search goes by it */
+    int64_t vocab_size; /* number of tokens in config.json: of the source, or of the target if a
+                           search uses this number */
     bool shares; /* the imported folder had a table that no side uses; transformers reads it only if
                     config.json declares shared tables */
     int64_t positions; /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
     int64_t longest;   /* longest target of a search; 0: as positions */
 } et_transformers_folder;
 
-/* Warns where the search of transformers is another than the model's. ET_ECONFIG: the sides have
- * other symbols. */
+/* Warns if transformers searches differently from the model. ET_ECONFIG: the two sides have
+ * different symbols. */
 int et_transformers_write(const et_transformers_folder *folder, const char *directory,
                           et_error *error);
 
@@ -124,7 +124,7 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
 /* Warns of differences in Marian's results. */
 void et_marian_export_warn(const et_marian_export *m);
 
-/* Warns if norms of the model add another number to the variance than those of the program. */
+/* Warns if the model's norms add another number to the variance than the program's norms. */
 void et_export_warn_norms(const et_transformer *model, const char *program, float there);
 
 /* Writes a file; releases text. */

@@ -28,7 +28,7 @@ static const char data_settings[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
     "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}}";
 
-/* ---- config.json and generation_config.json: what their tables do not say ---- */
+/* ---- relations of fields in config.json and generation_config.json ---- */
 
 static int check_type(const et_foreign_file *c, et_error *error)
 {
@@ -334,7 +334,7 @@ static int make(made *m, et_import *from, et_error *error)
         (status = et_params_materialize(m->params, false, error)))
         return status;
     status = et_import_read_tensors(from, m->params, &model, error);
-    /* A model of Marian begins a target with zeros, and must do so when it goes out again. */
+    /* A model of Marian begins a target with zeros. Export needs this fact again. */
     if (!status && et_table_row_is_zero(m->params, model.target.scope, from->facts.pad))
         status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);
     return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
@@ -418,7 +418,7 @@ static int find_same(const et_params *to, int i, const et_params *from, const ch
                          folder, name, et_shape_print(there, was), et_shape_print(here, is));
 }
 
-/* Refuses a folder with more weights than the run: it is a larger model. */
+/* Refuses a folder with more weights than the run, because it is a larger model. */
 static int check_all_taken(const et_params *to, const et_params *from, const char *folder,
                            et_error *error)
 {

@@ -30,7 +30,7 @@
 
 typedef struct et_import et_import;
 
-/* Whether a path is a folder or an archive with such a model; false for a run. */
+/* Whether a path is a folder or an archive with such a model; false for a run of Etude. */
 bool et_import_is_folder(const char *path);
 
 /* Reads settings and vocabularies, and opens the weights, which are read later. folder: copied. */
@@ -41,7 +41,7 @@ int et_import_open(et_import **out, const char *folder, et_error *error);
 int et_import_check_folder(const char *folder, et_error *error);
 void et_import_close(et_import *from); /* NULL allowed */
 
-/* Whether it was opened with this path. */
+/* Whether the import was opened with this path. */
 bool et_import_is_of(const et_import *from, const char *folder);
 
 /* Replaces the folder's codes of the two languages. Punctuation is normalized for these languages,
@@ -67,18 +67,19 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
  * name ends in ".safetensors". */
 int et_import_write(et_import *from, const char *output, et_error *error);
 
-/* Opens a run or an export as et_artifact_open does, or the model of a folder or archive as if it
- * were imported: nothing is written, and the artifact has the weights in memory until close. */
+/* Opens a run or an export as et_artifact_open does. A folder or archive of another program is
+ * opened as if it were imported: the artifact has the weights in memory until close, and no file is
+ * written. */
 int et_import_open_artifact(et_artifact *out, const char *path, et_error *error);
 
 /* Reads and checks the weights too, and prints the settings of a run that fine-tunes the model, as
  * params.yaml has them. *text: borrowed until close. */
 int et_import_print_settings(et_import *from, const char **text, et_error *error);
 
-/* Initializes parameters as et_checkpoint_initialize does: those whose names contain a match of
- * pattern, a regular expression, or all (NULL). ET_ECONFIG: the model has no parameter of such a
- * name and shape, or, without a pattern, has one that params lack. Then the weights are closed;
- * another call opens the folder again. */
+/* Initializes parameters as et_checkpoint_initialize does. pattern: a regular expression that is
+ * searched in names; NULL: all parameters. ET_ECONFIG: the model lacks a parameter or has it with
+ * another shape; without a pattern also if params lack a parameter of the model. Closes the
+ * weights; another call opens the folder again. */
 int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error);
 
 #endif

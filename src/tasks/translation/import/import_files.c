@@ -29,7 +29,7 @@ static bool is_archive(const char *path)
     return et_path_ends(path, ".zip");
 }
 
-/* The length of a name that begins and ends so, without ".gz"; 0: it is another. */
+/* The length of a name, without ".gz", if it begins and ends so; otherwise 0. */
 static size_t matching(const char *name, const char *begin, const char *ending)
 {
     size_t length = strlen(name);

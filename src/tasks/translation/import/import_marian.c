@@ -52,7 +52,7 @@ static int find_vocabularies(et_import *from, et_value *values, et_error *error)
     return status;
 }
 
-/* Firefox's downloads have no settings: those of its translator are these. */
+/* Firefox's downloads have no settings. These are the settings of Firefox's translator. */
 static int make_settings(et_import *from, et_value *values, et_error *error)
 {
     const char *name;
@@ -130,7 +130,7 @@ static void import_read_pair(et_import *from, const char *model)
 
 /* ---- the other files ---- */
 
-/* IDs of tokens by text, of a SentencePiece model whose numbers are the tokens'. */
+/* IDs of tokens by text, from a SentencePiece model whose numbers are the IDs. */
 static int import_list_pieces(et_import *from, const char *name, et_value **tokens, et_error *error)
 {
     et_vocabulary_facts facts;
@@ -180,7 +180,7 @@ static int import_open_binary(et_import *from, const char *name, et_marian_model
 #define WEIGHTS_MAX  ((size_t)16 << 30)
 #define SETTINGS_MAX ((uint64_t)1 << 20)
 
-/* The token that begins a target: the first of these names that no token has. */
+/* The name of the token that begins a target: the first of these names that is no token yet. */
 static const char *const starts[] = { "<pad>", "<start>", "<etude-start>" };
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
@@ -202,7 +202,7 @@ static int read_recurrence(const et_foreign_file *c, et_value *model, et_error *
 
 /* ---- the model ---- */
 
-/* The size of a stack's feed-forward layers, where it has its own. */
+/* The size of a stack's feed-forward layers, if the stack has its own size. */
 static int read_inner(const et_foreign_file *c, const char *setting, const char *own,
                       et_foreign_model *m, et_error *error)
 {
@@ -229,7 +229,7 @@ static int read_model(const et_foreign_file *c, et_foreign_model *m, et_error *e
     m->tied = m->all_tied || m->only_tied;
     et_value_set_bool(m->settings, "tied_embeddings", m->tied);
     et_value_set_bool(m->settings, "shared_embeddings", m->shared);
-    /* Tokens of each side, and the one that begins a target. */
+    /* Tokens of each side, and the token that begins a target. */
     const et_value *sizes = et_value_get(c->values, "dim-vocabs");
     if (!sizes || sizes->kind != ET_VALUE_LIST || sizes->count != ET_SIDES)
         return et_fail(error, ET_EFORMAT, "%s: dim-vocabs is not a list of two counts", c->name);
@@ -290,7 +290,7 @@ static int open_npz(et_import *from, const char *name, et_npz **npz, et_error *e
     return status ? status : et_npz_open_memory(npz, bytes, length, path, error);
 }
 
-/* The model's settings, a text with zeros behind it. */
+/* The model's settings: a text that ends with zeros. */
 static int read_settings(et_import *from, const char *text, size_t length, et_foreign_file *c,
                          et_error *error)
 {
@@ -484,7 +484,7 @@ static int read_files(et_import *from, const et_foreign_file *c, et_error *error
         status = read_tokens(from, side, names, error);
     if (!status && from->root) {
         /* Students were trained without dropout and smoothing. With dropout they give nonsense, so
-         * it must not begin with fine-tuning. Source: browsermt/students, train-student. */
+         * fine-tuning must not use dropout. Source: browsermt/students, train-student. */
         et_value_set_float(et_value_get(model, "encoder"), "dropout_rate", 0);
         et_value_set_float(et_value_get(model, "decoder"), "dropout_rate", 0);
         et_value_set_float(model, "dropout_rate", 0);

@@ -65,17 +65,17 @@ int et_import_open_files(et_import *from, et_error *error);
 const char *et_import_path(et_import *from, const char *name);
 bool et_import_has(et_import *from, const char *name);
 
-/* ET_EFORMAT: the file is a Git LFS pointer, which stands for a file that was not downloaded.
- * ET_ENOTFOUND: there is no such file. */
+/* ET_EFORMAT: the file is a Git LFS pointer, so the real file was not downloaded. ET_ENOTFOUND: no
+ * such file. */
 int et_import_check_file(et_import *from, const char *name, et_error *error);
 
-/* Finds the only file of the folder whose name has this begin and ending. *name: its name without
- * the ".gz" of a packed file, in the arena; NULL: no file. ET_EFORMAT: several files. */
+/* Finds the only file of the folder whose name begins and ends so. *name: its name without the
+ * ".gz" of a packed file, in the arena; NULL: no file. ET_EFORMAT: several files. */
 int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
                         et_error *error);
 
-/* All of a file, of at most `most` bytes, with a 0 behind them; free with et_free. Fails as
- * et_import_check_file does. */
+/* Reads a whole file of at most `most` bytes and adds a 0; free with et_free. Fails as
+ * et_import_check_file. */
 int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error);
 
@@ -89,7 +89,7 @@ int et_import_read_marian(et_import *from, et_error *error);
 /* Empty settings, with the stacks of the model. */
 int et_import_begin_settings(et_import *from, et_error *error);
 
-/* The codes of the languages, where punctuation is not normalized by them. */
+/* Sets the codes of the languages, for models that do not normalize punctuation by them. */
 void et_import_set_pair(et_value *settings, const char *source, const char *target);
 
 /* Tensors on their way into the parameters; all borrowed. */
@@ -103,8 +103,8 @@ typedef struct et_import_reading {
 /* import_vocabulary.c */
 int et_import_read_vocabularies(et_import *from, et_error *error);
 
-/* import_tensors.c: the file of a folder of transformers, which sinusoids it has, and whether the
- * tables of both sides are one. */
+/* import_tensors.c: opens the weights of a folder of transformers, and finds out which sinusoids it
+ * has and whether both sides share one table. */
 int et_import_open_weights(et_import *from, et_error *error);
 
 /* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.

@@ -32,7 +32,7 @@ struct et_weights_file {
     bool *seen;   /* [count] */
     size_t limit; /* elements of a tensor that is read: a file may claim any size */
     float *room;
-    void *bytes; /* of a tensor as it is stored */
+    void *bytes; /* a tensor's bytes, as stored in the file */
     size_t room_elements, bytes_elements;
 };
 
@@ -157,8 +157,8 @@ void et_weights_file_close(et_weights_file *file)
     et_free(file);
 }
 
-/* Whether there is a tensor of the name, and its shape. If two tensors have one name, the last
- * counts. */
+/* Finds a tensor and its shape by name; false: no such tensor. If two tensors have one name, the
+ * last one counts. */
 static bool weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
 {
     et_assert(name && shape);
@@ -177,7 +177,7 @@ static bool is_among(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-/* The next tensor, from number *i on, whose name has this ending; NULL: none. *i: 0 at first. */
+/* The next tensor, from number *i on, whose name ends so; NULL: none. *i: 0 at first. */
 static const char *weights_file_next(const et_weights_file *file, const char *ending, size_t *i)
 {
     et_assert(ending && i);
@@ -270,8 +270,8 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
     return status;
 }
 
-/* The values of a tensor, which must be there; borrowed until the next read. ET_EFORMAT: no such
- * tensor, or it is not of float32, float16 or bfloat16, has values that are not finite, or is too
+/* The values of a required tensor; borrowed until the next read. ET_EFORMAT: no such tensor, a type
+ * other than float32, float16 or bfloat16, values that are not finite, or a tensor that is too
  * large. */
 static int weights_file_read(et_weights_file *file, const char *name, const float **values,
                              et_error *error)
@@ -287,7 +287,7 @@ static int weights_file_read(et_weights_file *file, const char *name, const floa
     return status;
 }
 
-/* The same of a tensor that must have a shape, which the settings of the model give. */
+/* The values of a tensor that must have this shape, which follows from the model's settings. */
 static int weights_file_need(et_weights_file *file, const char *name, et_shape shape,
                              const float **values, et_error *error)
 {
@@ -302,7 +302,7 @@ static int weights_file_need(et_weights_file *file, const char *name, et_shape s
     return weights_file_read(file, name, values, error);
 }
 
-/* Texts, and the multipliers of rows, which products here do not need. */
+/* Whether Etude does not need a tensor: texts, and the multipliers of rows. */
 static bool is_besides(const et_weights_file *file, size_t i)
 {
     if (file->marian)
@@ -433,7 +433,7 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
                : ET_OK;
 }
 
-/* Whether there is a shared table although each side has its own table. */
+/* Whether the folder has a shared table although each side has its own table. */
 static bool import_passes_shared(const et_foreign_model *facts, const et_weights_file *file)
 {
     et_shape shape;
@@ -478,8 +478,8 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
     return status;
 }
 
-/* Weights by Marian's names (interchange/tensor_map.h, marian_files.h). Tables there have no row of
- * the token that begins a target: it is the last row here, and zeros. */
+/* Weights by Marian's names (interchange/tensor_map.h, marian_files.h). Marian's tables have no row
+ * for the token that begins a target. In Etude, this row is the last one and has zeros. */
 
 static int read_marian_table(const et_import_reading *r, const char *name, const char *scope,
                              et_error *error)
@@ -496,7 +496,7 @@ static int read_marian_table(const et_import_reading *r, const char *name, const
     return ET_OK;
 }
 
-/* Older files have it the other way round. */
+/* Older files store the output's table as [width, rows]. */
 static int read_output(const et_import_reading *r, const char *scope, et_error *error)
 {
     et_shape shape;
@@ -534,7 +534,7 @@ typedef struct table {
     const char *names[TABLE_NAMES];
 } table;
 
-/* The first name that is there gives the table; others are copies. */
+/* The first existing name gives the table; tensors with the other names are copies. */
 static int read_table(et_import_reading *r, const table *of, et_error *error)
 {
     et_shape shape, there;
@@ -564,8 +564,8 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
 #define OF_DECODER ET_UNUSED_OF_DECODER
 #define OF_OUTPUT  ET_UNUSED_OF_OUTPUT
 
-/* Without tied tables, transformers since 5 keeps a table for each side, whatever config.json says
- * of sharing, and one more that is not used. */
+/* Without tied tables, transformers since version 5 has a table for each side, even if config.json
+ * declares shared tables. It also stores an unused table. */
 static int compare_tables(et_import *from, et_error *error)
 {
     et_foreign_model *facts = &from->facts;

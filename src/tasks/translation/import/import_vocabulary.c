@@ -218,7 +218,8 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
                        "%s: its kind is not unigram, but %d tokens of the vocabulary are not in "
                        "this file; only a unigram model can have additional tokens",
                        name, (int)foreign);
-    /* The rest, without special symbols: no text becomes one of those. */
+    /* Appends the remaining pieces, except special symbols, because no text becomes a special
+     * symbol. */
     for (int32_t i = 0; i < r->count; i++)
         if (!r->listed[i] && r->pieces[i].type != TYPE_UNKNOWN && r->pieces[i].type != TYPE_CONTROL)
             put_piece(&r->out, r->names[i], r->pieces[i].score, r->pieces[i].type);
@@ -303,7 +304,8 @@ static bool contains(part p, const char *word)
     return false;
 }
 
-/* ".../en-de/opus.zip)" -> "en" and "de"; nothing of a folder with more or fewer "-". */
+/* ".../en-de/opus.zip)" -> "en" and "de". Empty for a folder whose name does not have exactly one
+ * "-". */
 static void read_link(part link, part languages[ET_SIDES])
 {
     size_t end = link.length, begin, dash;
@@ -418,7 +420,7 @@ static int read_once(et_import *from, const char *name, et_value **json, et_erro
     return status;
 }
 
-/* *separate: the target has a list of its own. */
+/* *separate: the target has its own list. */
 static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, bool *separate,
                           et_error *error)
 {
@@ -514,8 +516,8 @@ static int add_tokens(et_import *from, int side, const char *file, const char *k
     return status;
 }
 
-/* Tokens that were added to a trained model; the vocabulary does not have them. If the target has a
- * list of its own that is complete, they are the source's. */
+/* Tokens that were added to a trained model and are missing in its vocabulary. If the target has a
+ * complete list of its own, they belong to the source. */
 static int read_added(et_import *from, int side, et_error *error)
 {
     static const struct {

@@ -120,7 +120,8 @@ const et_foreign_program et_foreign_transformers = {
 #define FACTORS   "but vocabularies of factors are not supported"
 #define NOT       "which is not supported"
 
-/* export_marian.c sets the lists, what depends on several settings, and the recurrence. */
+/* export_marian.c writes the lists, the fields that depend on several settings, and the
+ * recurrence. */
 static const et_foreign_row model_yml[] = {
     IS_WORD("type", NULL, "but only models of type transformer are supported", "transformer"),
     SIZE("enc-depth", "encoder.num_layers", ET_TRANSLATION_LAYERS_MAX, NULL),
@@ -259,7 +260,7 @@ static bool is_word(const et_value *v, const char *const *words)
     return v->kind == ET_VALUE_STRING && et_is_one_of(v->string, words);
 }
 
-/* Whether a value is the one that a row always has. */
+/* Whether a value is the fixed value of a row. */
 static bool is_fixed(const et_value *v, const et_foreign_row *r)
 {
     if (r->kind != ET_FOREIGN_IS_LIST)
@@ -317,7 +318,7 @@ static int read_int(const et_foreign_file *file, const et_foreign_row *r, const 
     return why ? et_foreign_refuse(file, et_value_get(file->values, r->field), why, error) : ET_OK;
 }
 
-/* got: of kind ET_VALUE_NULL if the field says nothing. */
+/* got: ET_VALUE_NULL if the field is not given. */
 static int read_row(const et_foreign_file *file, const et_foreign_row *r, const char *field,
                     const et_foreign_model *m, et_value *got, et_error *error)
 {
@@ -464,8 +465,8 @@ static int refuse_setting(const et_foreign_program *p, const char *setting, int 
                    text_of(value, number), p->name, needed, cure);
 }
 
-/* The settings of a stack (0, 1), or all others (-1). One field has a size, or a word, of both
- * stacks. */
+/* Checks the settings of a stack (0, 1), or all others (-1). A size or a word may be one field for
+ * both stacks. */
 static int check_settings(const et_foreign_program *p, const et_value *settings, int stack,
                           et_error *error)
 {

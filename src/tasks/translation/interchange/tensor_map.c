@@ -10,7 +10,8 @@
 /* A projection or a norm: one or two tensors. */
 typedef struct row {
     const char *param;
-    int part, parts; /* the columns that it is, of as many equal parts; 0 parts: a norm */
+    int part, parts; /* columns of the parameter: part `part` of `parts` equal parts; 0 parts: a
+                        norm */
     const char *weight[ET_NAMES], *bias[ET_NAMES]; /* weight NULL: the program has no such tensor;
                                                       bias NULL: it has no bias */
 } row;

@@ -1,4 +1,4 @@
-/* Tensors of a Transformer's layers as other programs name them, and where each is in a model's
+/* Tensors of a Transformer's layers: their names in other programs, and their places in a model's
  * parameters. In Etude, queries, keys and values are columns of one parameter; other programs have
  * a tensor for each. Some programs store a projection as [outputs, inputs], Etude as [inputs,
  * outputs].
@@ -26,11 +26,11 @@
 /* Programs with names of tensors: MarianMT of transformers, Marian. */
 typedef enum et_tensor_names { ET_NAMES_TRANSFORMERS, ET_NAMES_MARIAN, ET_NAMES } et_tensor_names;
 
-/* A tensor there, which is columns first, first + 1, ... of a parameter here. */
+/* A tensor of another program: the columns first, first + 1, ... of an Etude parameter. */
 typedef struct et_mapped_tensor {
     char name[ET_MAPPED_NAME_MAX];
     et_shape shape; /* there */
-    int param;      /* here; -1: a bias that the model does not have */
+    int param;      /* the parameter in Etude; -1: a bias that the model does not have */
     int64_t first;
     bool turned; /* [outputs, inputs] there */
 } et_mapped_tensor;
@@ -48,8 +48,8 @@ typedef int et_mapped_tensor_fn(void *self, const et_mapped_tensor *mapped, et_e
 int et_tensor_map_each(const et_tensor_map *map, et_mapped_tensor_fn *fn, void *self,
                        et_error *error);
 
-/* Copies a tensor's values, as they are there, into the parameter, and back. A bias that the model
- * does not have is zeros. */
+/* Copies a tensor's values, in the other program's layout, into the parameter and back. A bias that
+ * the model does not have is zeros. */
 void et_mapped_tensor_put(const et_mapped_tensor *mapped, et_params *params, const float *values);
 void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, float *values);
 

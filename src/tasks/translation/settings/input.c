@@ -68,7 +68,7 @@ int et_translation_batches(et_source **out, et_samples *samples, const et_transl
 
 /* ---- settings ---- */
 
-/* null names nothing, as "" does. */
+/* null names no file, and neither does "". */
 static const char *text_of(const char *setting)
 {
     return setting ? setting : "";
@@ -94,7 +94,7 @@ static const et_structs *list_of(const et_translation_data *data)
     return data->sets.count ? &data->sets : &data->mix;
 }
 
-/* Part i of the list; languages that it does not set come from data. */
+/* Part i of the list. A part without languages has those of data. */
 static et_translation_part part_at(const et_translation_data *data, size_t i)
 {
     et_translation_part part = ((const et_translation_part *)list_of(data)->items)[i];
@@ -107,7 +107,7 @@ static et_translation_part part_at(const et_translation_data *data, size_t i)
     return part;
 }
 
-/* The files of a part: what their settings are called, and where a corpus has them. */
+/* The files of a part: names of their settings, and their members in a corpus. */
 enum { PATH_LISTS = 4 };
 static const struct {
     const char *name;
@@ -151,8 +151,7 @@ const char *et_translation_metric_of_set(const et_translation_data *data, const 
     return NULL;
 }
 
-/* Both sides must have the same number of files, although only lines need to match: so a missing
- * file is found before reading. */
+/* Both sides must have the same number of files, so that a missing file is found before reading. */
 static int check_sides(const char *name, int64_t source, int64_t target, et_error *error)
 {
     if (source == target || source < 0 || target < 0)
@@ -253,7 +252,7 @@ static int check_texts(const char *name, const et_translation_data *data, bool t
     return status;
 }
 
-/* Settings whose other values would be a promise that is not kept. */
+/* Refuses values of settings that Etude could not honour. */
 static int check_others(const char *name, const et_translation_data *data, bool training,
                         et_error *error)
 {
@@ -389,7 +388,7 @@ static void read_part(const et_translation_part *part,
                       void (*file)(void *payload, const char *path), void *payload)
 {
     for (int i = 0; i < PATH_LISTS; i++) {
-        /* A file that can't be found can't be read: opening it reports that. */
+        /* A missing file is not readable either; opening it reports the error. */
         et_arena arena = ET_ARENA_INIT;
         et_strings found;
         if (et_paths_match(&found, paths_of(part, i), NULL, &arena, NULL))

@@ -20,11 +20,11 @@
 /* Texts of a mix: each has its own cache, which the kind's list of files names. */
 #define ET_TRANSLATION_MIX_MAX 8
 
-/* Sets of validation data; each has its own cache, too. */
+/* Sets of validation data; each set has its own cache. */
 #define ET_TRANSLATION_SETS_MAX 8
 
 typedef struct et_translation_text {
-    const char *name;      /* of a set, the settings'; NULL: it has none */
+    const char *name;      /* of a set, from the settings; NULL: no name */
     et_corpus_paths paths; /* lists in the input's arena */
     double weight;
     et_encoded *encoded; /* owned; NULL: not yet */
@@ -35,7 +35,7 @@ struct et_subwords;
 
 typedef struct et_translation_input {
     et_translation_text *texts;      /* [count], in the arena */
-    size_t count;                    /* 0: the settings name none */
+    size_t count;                    /* 0: the settings name no files */
     struct et_subwords *subwords[2]; /* owned, of source and target; NULL: encoded tokens are used
                                       */
     et_arena arena;
@@ -46,13 +46,13 @@ int et_translation_check_data(const char *name, const et_translation_data *data,
                               et_error *error);
 bool et_translation_has_data(const et_translation_data *data);
 
-/* "news/chrf_score" -> "chrf_score", if a set's name is news; NULL: no such set. */
+/* "news/chrf_score" -> "chrf_score" if a set is named news; NULL: no such set. */
 const char *et_translation_metric_of_set(const et_translation_data *data, const char *name);
 
 /* Finds the files. data outlives the input. */
 int et_translation_input_open(et_translation_input *input, const char *name,
                               const et_translation_data *data, et_error *error);
-void et_translation_input_close(et_translation_input *input); /* one of zeros, too */
+void et_translation_input_close(et_translation_input *input); /* all zeros allowed */
 
 /* The key of all encoded texts and their weights; of a single text, its own key. */
 uint64_t et_translation_input_key(const et_translation_input *input);
@@ -73,7 +73,7 @@ int et_translation_input_samples(struct et_samples **out, const et_translation_i
 void et_translation_input_reads(const et_translation_data *data,
                                 void (*file)(void *payload, const char *path), void *payload);
 
-/* Lines of all texts, one after the other, of the requested sides: for et_vocabulary_train. */
+/* Lines of all texts on the requested sides, one text after another, for et_vocabulary_train. */
 typedef struct et_translation_lines {
     const et_translation_input *input;
     bool of[2];        /* whether sources, targets are given */
@@ -90,8 +90,8 @@ void et_translation_lines_close(et_translation_lines *lines);
  * Garden's loader, grouped by length or (static_batch) in order. No batch has Model Garden's
  * padding. */
 
-/* ET_ECONFIG: a budget that holds no pair, or two kinds of batching at once. name: of the setting,
- * below task; training false: validation, whose static batches are counted in pairs. */
+/* ET_ECONFIG: a budget that is too small for a pair, or two kinds of batching. name: of the
+ * setting, below task. training false: validation, whose static batches count pairs. */
 int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
                                   et_error *error);
 

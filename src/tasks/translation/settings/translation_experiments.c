@@ -24,8 +24,8 @@
     "train_steps: 6000, steps_per_loop: 100, summary_interval: 100}}"
 
 /* Settings that translation/auto does not choose (ROWS), and initial values of chosen settings. The
- * rate falls to two fifths and the model is the moving average of the weights, so a run may end
- * earlier, or continue at that rate. */
+ * rate falls to two fifths, and the moving average of the weights is the model. So a run may end
+ * earlier, or continue at the final rate. */
 #define AUTO_STACK                                                                                 \
     "{num_layers: 4, num_attention_heads: 4, intermediate_size: 256, use_bias: true, "             \
     "norm_epsilon: 1e-5, dropout_rate: 0.1, attention_dropout_rate: 0, intermediate_dropout: 0}"

@@ -11,11 +11,11 @@
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_translation_experiments[];
 
-/* For programs that read settings and train nothing: no training code is linked. */
+/* For programs that read settings and do not train: links no training code. */
 extern const et_program et_translation_program;
 
-/* The recipe of translation/auto: sizes of model and vocabulary and the dropout for a number of
- * pairs of lines, and the learning rate for a number of updates. Its rates come from
+/* The recipe of translation/auto. It chooses the sizes of model and vocabulary and the dropout by
+ * the number of pairs of lines, and the learning rate by the number of updates. Its rates come from
  * configs/multi30k-fast.yaml. bench/recipe compares it with similar settings, and
  * bench/results/recipe.jsonl has the measurements. */
 

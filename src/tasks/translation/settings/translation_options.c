@@ -541,7 +541,7 @@ int et_translation_check_metric(const void *settings, const char *name, et_error
     return status;
 }
 
-/* From settings (double, int64_t) to what layers take (float, int). */
+/* Converts settings (double, int64_t) to the types of layers (float, int). */
 static et_transformer_stack stack_of(const et_translation_stack *options)
 {
     /* Limits of the fields keep every number within the narrower type. */
@@ -561,8 +561,8 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
     };
 }
 
-/* The caller gives the numbers that settings do not have: vocabulary sizes are known when they are
- * open, and positions depend on the purpose of the graph. */
+/* The caller gives the numbers that settings do not have. Vocabulary sizes are known when
+ * vocabularies are open; positions depend on the purpose of the graph. */
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
                                           int64_t target, int64_t max_positions)
 {

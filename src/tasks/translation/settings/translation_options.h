@@ -63,11 +63,11 @@ typedef struct et_translation_model {
     double alpha;                 /* of the length penalty */
     int length_penalty;           /* ET_LENGTH_PENALTY_* */
     bool shrink_beam;             /* et_beam_options.shrinks */
-    bool force_end;               /* a translation of the greatest length ends, too */
+    bool force_end;               /* also ends a translation of the greatest length with EOS */
     et_strings suppressed_tokens; /* of the target, never generated */
     double label_smoothing;       /* spread over the tokens that are not the label */
     double r_drop;                /* weight of the difference between two draws of dropout; 0: one
-                                   * draw */
+                                     draw */
     int64_t sampled_vocabulary;   /* tokens that an update's softmax is over; 0: all */
 } et_translation_model;
 
@@ -80,7 +80,7 @@ typedef struct et_translation_part {
     et_strings source_path, target_path, tsv_path, input_path;
     const char *src_lang, *tgt_lang; /* empty: as the data's, and so the tag */
     const char *tag;                 /* in front of each source line */
-    bool tag_column;                 /* of tsv_path: each line has a tag of its own */
+    bool tag_column;                 /* of tsv_path: each line has its own tag */
     double weight;                   /* its share of a pass is weight by the sum of weights */
     const char *name;                /* of a set of validation data */
 } et_translation_part;
@@ -102,7 +102,7 @@ typedef struct et_translation_data {
     int64_t global_batch_size; /* tokens of a batch, on each side; of validation with
                                   static_batch, pairs */
     int64_t max_seq_length;    /* tokens, EOS counted; in validation, of sentences in the
-                                * loss */
+                                  loss */
     double max_length_ratio;   /* longer side by shorter; 0: any */
     bool deduplicate;
     int64_t limit;        /* the first pairs that are kept of a text; 0: all */
@@ -167,8 +167,8 @@ int et_translation_check(const void *settings, et_error *error);
 #define ET_TRANSLATION_GARDEN_BLEU "bleu_score"
 #define ET_TRANSLATION_CHRF        "chrf_score"
 
-/* Checks that validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
- * is no validation data; the error names the nearest. */
+/* Checks that validation gives a value with this name (for "best"). ET_ECONFIG: no such value, or
+ * no validation data; the error suggests the nearest name. */
 int et_translation_check_metric(const void *settings, const char *name, et_error *error);
 
 /* The model that the options describe. source, target: tokens of a side; max_positions: rows of the

@@ -180,8 +180,8 @@ int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_string
 
 /* ---- of a trained model ---- */
 
-/* Both sides may have one model, which is loaded once. Loaded now, so that a model that cannot be
- * used is known before weights are read. */
+/* If both sides have one model, it is loaded once. Vocabularies are loaded before weights, so that
+ * an unusable one is reported early. */
 static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_arena *arena,
                     et_error *error)
 {
@@ -211,9 +211,9 @@ int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_are
     return status;
 }
 
-/* ---- whose they are ---- */
+/* ---- vocabularies of a checkpoint ---- */
 
-/* The role that a checksum is of in an identity; NULL: of none. */
+/* The role of a checksum in an identity; NULL: not a vocabulary's. */
 static const et_vocabulary_role *find_role(const et_vocabularies *v, const et_value *identity,
                                            const char *digits)
 {

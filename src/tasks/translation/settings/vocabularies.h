@@ -35,19 +35,20 @@ typedef struct et_vocabulary_role {
     const char *identity;    /* key of its checksum in an identity */
     const char *table;       /* scope of its embeddings */
     const char *path, *size; /* settings that name a model, and the size of a new one */
-    bool of[ET_SIDES];       /* sides that it is trained on and used for */
+    bool of[ET_SIDES];       /* sides that train the vocabulary and use it */
 } et_vocabulary_role;
 
 typedef struct et_vocabularies {
     const et_vocabulary_role *roles; /* [count] static */
     int count;                       /* 1 or 2: the source's, then the target's */
-    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet; may be the same twice */
+    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not open yet; both may be the same
+                                        vocabulary */
     const struct et_punctuation *punctuation[ET_SIDES]; /* NULL: none */
 } et_vocabularies;
 
 /* The vocabularies of a model with these settings, not yet open. */
 void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings);
-void et_vocabularies_close(et_vocabularies *v); /* one of zeros, too */
+void et_vocabularies_close(et_vocabularies *v); /* all zeros allowed */
 
 /* The role of a side's vocabulary. */
 const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int side);
@@ -60,17 +61,17 @@ et_sides et_vocabularies_sides(const et_vocabularies *v);
 int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
                                 et_error *error);
 
-/* Checks that two vocabularies give a number the same token, and have the same end and start.
+/* Checks that two vocabularies give each number the same token, and have the same end and start.
  * ET_ECONFIG names the first difference. */
 int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary *second,
                                 et_error *error);
 
-/* The number of a token, spelt as in the vocabulary. ET_ECONFIG names the setting: no such token.
- */
+/* Finds the number of a token, spelt as in the vocabulary. ET_ECONFIG: no such token; the error
+ * names the setting. */
 int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,
                                const char *token, int32_t *id, et_error *error);
 
-/* The same for all of task.model.suppressed_tokens: ids [their count]. */
+/* Finds the numbers of all tokens of task.model.suppressed_tokens: ids [their count]. */
 int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_strings *tokens,
                                     int32_t *ids, et_error *error);
 
@@ -84,8 +85,8 @@ int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_are
 int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
                           const et_identity *identity, const char *path, et_error *error);
 
-/* The same for all, of an artifact. The checksum of one that is not open is that of its file, which
- * is not parsed: it may be damaged. */
+/* Checks all vocabularies of an artifact. A vocabulary that is not open is checked by the checksum
+ * of its file, without parsing the file, because the file may be damaged. */
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
                               const et_artifact *artifact, et_arena *arena, et_error *error);
 
