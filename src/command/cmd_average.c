@@ -1,8 +1,7 @@
 /* etude average: writes the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) to
  * a file. Commands that use a model read the file with --checkpoint.
  *
- * The file has the step of the latest checkpoint, but no state to resume from, so it cannot be
- * mistaken for a checkpoint of a run. */
+ * The file has the step of the latest checkpoint, but no state from which a run could resume. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -23,7 +22,7 @@ typedef struct average_options {
     int64_t last; /* newest of a run; 0: paths are files */
     bool live_weights, quiet, json;
     char *found[LAST_MAX];          /* by --last; owned */
-    const char *in_order[LAST_MAX]; /* the same, which paths are then */
+    const char *in_order[LAST_MAX]; /* the same checkpoints in order; then paths points here */
 } average_options;
 
 static const et_option options[] = {

@@ -1,15 +1,15 @@
 /* etude init: prints an experiment's settings as a file to edit. Each setting has its description,
  * range and default. Like `list`, the command walks through the field tables and their values
- * together, so every setting with a row is in the file. Groups that are not selected have no effect
- * and are left out.
+ * together, so every setting with a row is in the file. Groups that are not selected have no
+ * effect, so the file leaves them out.
  *
  *   task:
  *     model:
  *       encoder:
  *         num_layers: 4                    # layers of the stack (1 to 256; default 6)
  *
- * Read with --config, the file gives the experiment again. Values that a recipe chooses are
- * comments, because a value in the file would be kept. */
+ * --config with this file gives the same experiment. Values that a recipe chooses are comments,
+ * because a recipe does not change values of the file. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,7 +74,7 @@ static void print_limits(et_strbuf *out, const et_field *field, const char *is, 
     et_strbuf_release(&range);
 }
 
-/* A value of several lines, such as a list of groups, is below its name. off: as a comment. */
+/* Puts a value of several lines, such as a list of groups, below its name. off: as a comment. */
 static void print_setting(et_strbuf *out, const et_field *field, const et_value *value,
                           const et_value *usual, int depth, bool off)
 {

@@ -47,8 +47,8 @@ extern const et_command et_commands_general[];
 
 #define ET_COMMANDS_MAX 64
 
-/* The commands of a program: the general ones and those of its kinds. If two have the same name,
- * the first is used. */
+/* The commands of a program: general ones and those of its kinds. If several commands have one
+ * name, the first is used. */
 typedef struct et_commands {
     const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
     size_t count;
@@ -59,12 +59,12 @@ et_commands et_commands_of(const et_program *program);
 /* NULL: no command has this name. */
 const et_command *et_commands_find(const et_commands *all, const char *name);
 
-/* The command of a name for runs of a kind; NULL: they have none. */
+/* The command with this name for runs of a kind; NULL: no such command. */
 const et_command *et_command_of(const et_program *program, const et_task_kind *kind,
                                 const char *name);
 
-/* Runs the command of a row, or the one of a group that the first word names. Its words are parsed
- * by its usage into call->options; if they ask for help, help is printed instead. */
+/* Runs the command of a row. If the row is a group, the first word names the command. Parses the
+ * words by the command's usage into call->options. If a word asks for help, prints help instead. */
 int et_command_run(const et_command *row, const et_call *call, et_error *error);
 
 /* Exit code of an interrupted command that can be started again (EX_TEMPFAIL of sysexits.h). */
@@ -80,14 +80,14 @@ extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 extern volatile sig_atomic_t et_limit_reached;
 void et_signals_catch(const char *erase_bar, bool quiet);
 
-/* A stop sets its flag and prints nothing; SIGUSR1 does nothing. */
+/* As et_signals_catch, but a stop only sets its flag and prints nothing. SIGUSR1 does nothing. */
 void et_signals_catch_stops(void);
 
-/* The same for a command that serves: text (static) is printed at a stop, and waiting calls return.
- * A client that disconnects while data are sent ends nothing. */
+/* For a command that serves. A stop prints text (static), and waiting calls return. A client that
+ * disconnects during an answer does not end the process. */
 void et_signals_catch_stops_of_server(const char *text);
 
-/* The same for a command that reads standard input: a stop also ends the reading. SIGUSR1 keeps its
+/* For a command that reads standard input: a stop also ends the reading. SIGUSR1 keeps its
  * handler. */
 void et_signals_catch_with_input(void);
 
@@ -108,23 +108,24 @@ int et_signals_wait(void);
  * this. */
 void et_tell_failure(const et_program *program, int status, et_error *error);
 
-/* Sends the library's warnings to standard error, above a progress bar if there is one, else after
- * the program's name. The bar must outlive this, or first be replaced by NULL. */
+/* Prints the library's warnings on standard error: above a progress bar if there is one, else after
+ * the program's name. The bar must outlive this setting, or be replaced by NULL before. */
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
 
 /* A line above a progress bar, or with NULL on standard error; for listeners of a library. */
 void et_show_line(void *progress, const char *line);
 
-/* Checksums of warnings that were printed: several trainings on the same data have the same. */
+/* Checksums of printed warnings, because several trainings on the same data give the same
+ * warnings. */
 #define ET_REPORTED_MAX 64
 typedef struct et_reported {
     uint64_t text[ET_REPORTED_MAX];
     int count;
 } et_reported;
 
-/* The same with --quiet, which prints nothing else: the progress has no descriptor, or it shows a
- * bar and is mute; its copy gets the warnings too. Borrowed. */
+/* Prints only warnings, for --quiet. The progress has no descriptor, or shows a bar and no lines;
+ * the copy of its lines gets the warnings too. Borrowed. */
 typedef struct et_quiet_log {
     const et_program *program;
     struct et_progress *progress; /* NULL: none */

@@ -1,5 +1,5 @@
-/* The commands of a program, and running one: the general commands, from the table of
- * etude/dispatch.c, and those of the program's kinds of task. */
+/* The commands of a program, and running one: general commands from the table of etude/dispatch.c,
+ * and the commands of the program's kinds of task. */
 #include <stdio.h>
 #include <string.h>
 

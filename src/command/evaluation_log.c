@@ -1,6 +1,6 @@
-/* Evaluations by step. All lines are read once, at the start: each goes into the new event file,
- * and the last one says where to continue. So a kill between the two files loses nothing, and no
- * position is stored. */
+/* Evaluations by step. All lines are read once, at the start. Each line goes into the new event
+ * file, and the last line has the step at which to continue. So a kill between writing the two
+ * files loses nothing, and no position is stored. */
 #include "command/evaluation_log.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "formats/events/sink.h"
 #include "train/checkpoint/run_names.h"
 
-/* A dict with the same children except those named. NULL: no memory. */
+/* A dict with the same children, without those named. NULL: no memory. */
 static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
 {
     et_value *rest = et_value_dict(arena);

@@ -9,7 +9,7 @@
  *     et_evaluation_log_add(&log, 2000, logs, &error);               durable
  *     et_evaluation_log_close(&log, &error);
  *
- * A line that a kill cut short is removed. */
+ * An incomplete line, left by a kill, is removed. */
 #ifndef ETUDE_COMMAND_EVALUATION_LOG_H
 #define ETUDE_COMMAND_EVALUATION_LOG_H
 
@@ -18,7 +18,7 @@
 #include <etude/summary.h>
 
 typedef struct et_evaluation_log {
-    int64_t last;  /* the step that was measured last, -1: none */
+    int64_t last;  /* the last measured step; -1: none */
     int64_t count; /* of lines */
     et_sink *sink; /* both files; owned */
     int lock;      /* -1: not held */
@@ -40,8 +40,8 @@ int et_evaluation_log_add(et_evaluation_log *log, int64_t step, const et_value *
 /* A log that was not opened is allowed. */
 int et_evaluation_log_close(et_evaluation_log *log, et_error *error);
 
-/* A copy in arena of the last line of a run's metrics.jsonl with a dict of this name, without
- * values that depend on the clock and notes. ET_ENOTFOUND: no such line. */
+/* Copies the last line with a dict of this name from a run's metrics.jsonl into arena. Leaves out
+ * notes and values that depend on the clock. ET_ENOTFOUND: no such line. */
 int et_evaluation_log_find_last(et_value **values, const char *path, const char *name,
                                 et_arena *arena, et_error *error);
 

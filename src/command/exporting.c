@@ -37,8 +37,8 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
                     .text);
         args->options.format = "onnx";
     }
-    /* A file replaces an existing one. A directory is made, or must contain none of the files, so
-     * nothing is overwritten. */
+    /* A file replaces an existing file. A directory is made, or must contain none of the export's
+     * files, so nothing is overwritten. */
     const bool is_file = args->options.format && kind->format_is_file;
     if (is_file || et_safetensors_is_name(args->output)) {
         et_outputs outputs = { .program = call->program };

@@ -53,8 +53,8 @@ typedef struct et_exporting_args {
 
 typedef struct et_exporting {
     const char *const *formats; /* that --format may be, ended by NULL */
-    bool format_is_file;        /* what --format makes: a file or a directory */
-    /* Writes, and tells what (et_exporting_tell). */
+    bool format_is_file;        /* true: --format makes a file; false: a directory */
+    /* Writes the export, and prints its facts (et_exporting_tell). */
     int (*write)(const et_exporting_args *args, et_error *error);
 } et_exporting;
 

@@ -2,9 +2,9 @@
  * a handler. Saved data are complete: files of a run appear only by rename.
  *
  * Without the handler, SIGBUS ends the process and no file is named
- * (tests/command/test_lost_file.sh). Without mappings there would be no SIGBUS, but each rank and
- * each start would read its own copy of a corpus. A list of mappings in base/files/file.c would
- * need a writable global with a lock that a handler cannot take; the kernel's list costs
+ * (tests/command/test_lost_file.sh). Reading instead of mapping would avoid SIGBUS, but each rank
+ * and each start would read its own copy of a corpus. A list of mappings in base/files/file.c would
+ * need a writable global with a lock, which a handler cannot take. The kernel's list costs
  * nothing. */
 #include "command/lost_file.h"
 
@@ -79,7 +79,8 @@ static uintptr_t take_hex(const char **at)
     }
 }
 
-/* "7f12a000-7f13a000 r--p 00000000 fe:00 1234   /path/of/file": the path, if address is there. */
+/* "7f12a000-7f13a000 r--p 00000000 fe:00 1234 /path/of/file": the path, if address is in this
+ * mapping. */
 static const char *file_at(const char *line, uintptr_t address)
 {
     const char *at = line;

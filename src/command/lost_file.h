@@ -6,8 +6,9 @@
 
 #include "systems/training/session.h"
 
-/* Installs a handler: such a SIGBUS then prints a line on standard error after the program's name
- * (borrowed) and exits with code 3. Any other SIGBUS ends the process as usual. */
+/* Installs a handler for a mapped file that was cut off. The handler prints a line on standard
+ * error after the program's name (borrowed) and exits with code 3. Any other SIGBUS ends the
+ * process as usual. */
 void et_tell_lost_files(const char *program);
 
 /* Borrowed until the next call; NULL: none. */

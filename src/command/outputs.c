@@ -1,9 +1,9 @@
 /* Checks of output files. A file is written under a temporary name and renamed, so writing through
- * a link would not change the link's target. Such an output is refused anyway, because a user who
- * names an input by another of its names did not mean to write it.
+ * a link would not change the link's target. Such an output is refused anyway, because the user did
+ * not mean to replace an input with two names.
  *
- * Files of a run are recognized by name, also if they do not exist: a new file with a checkpoint's
- * name would be taken for the newest checkpoint. */
+ * Files of a run are recognized by name, even if they do not exist: a new file with a checkpoint's
+ * name would count as the newest checkpoint. */
 #include "command/outputs.h"
 
 #include <limits.h>
@@ -259,8 +259,8 @@ const et_option et_profiling_options[] = {
     ET_OPTION_END,
 };
 
-/* Digits only; 0 if it is no number from 1 on. "10:20" -> 10, *end at ":". More digits than any
- * step has give 0, without an overflow. */
+/* Reads digits; 0 if they are not a number from 1 on. "10:20" -> 10, *end at ":". A number that is
+ * larger than any step gives 0, without overflow. */
 static int64_t step_number(const char *text, const char **end)
 {
     int64_t number = 0;
@@ -269,7 +269,7 @@ static int64_t step_number(const char *text, const char **end)
     return number <= ET_OPTION_COUNT_MAX ? number : 0;
 }
 
-/* A:B, both from 1 on, A <= B, nothing after them. */
+/* Reads A:B with 1 <= A <= B and nothing after them. */
 static int parse_steps(et_profiling *p, et_error *error)
 {
     et_assert(p->steps);

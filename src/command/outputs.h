@@ -55,7 +55,7 @@ void et_outputs_read_input(et_outputs *outputs, const char *path);
  * NULL: no output. At most two outputs of a command. */
 int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error);
 
-/* The same for standard output, which may append to a file that is read. */
+/* Checks standard output, which may be appended to a file that the command reads. */
 int et_outputs_check_standard(et_outputs *outputs, et_error *error);
 
 /* Refuses a directory name of --output with the ending of a file, such as a.zip, because the user

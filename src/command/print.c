@@ -32,7 +32,7 @@ void et_print_text(FILE *to, const char *text)
     et_plain_walk(text, strlen(text), true, put, to);
 }
 
-/* Without memory the line is printed unfolded. */
+/* Without memory, prints the line unfolded. */
 static void print_folded(FILE *to, const char *text)
 {
     et_strbuf lines = ET_STRBUF_INIT;
@@ -117,7 +117,7 @@ typedef struct message_line {
     char text[2100];
 } message_line;
 
-/* One line, whatever names of files are in it. 2,048 bytes: an error's text twice. */
+/* Makes one line, even if names of files have line ends. 2,048 bytes are the text of two errors. */
 static message_line line_of(et_log_level level, const char *text)
 {
     char plain[2048];
@@ -141,7 +141,7 @@ static void show_above(void *progress, et_log_level level, const char *text)
         et_progress_message(progress, line_of(level, text).text);
 }
 
-/* Adds it if it was not. */
+/* Whether a text was reported before; adds the text if not. */
 static bool was_reported(et_reported *reported, const char *text)
 {
     const uint64_t checksum = et_checksum(text, strlen(text));

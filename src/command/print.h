@@ -11,10 +11,10 @@
 /* For people; \n and \t stay. */
 void et_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same; on a terminal long lines are broken between words. */
+/* As et_print; on a terminal, long lines are broken between words. */
 void et_print_lines(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same, also where `to` is not a terminal: at most 80 columns. For help. */
+/* As et_print_lines, but also breaks lines at 80 columns if `to` is not a terminal. For help. */
 void et_print_help(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As et_print of a text of any length; needs no memory. */

@@ -7,11 +7,12 @@
 
 #include "train/run/options.h"
 
-/* By the environment. ET_ECONFIG: more ranks than runtime.data_shards. */
+/* Opens the ranks that the environment describes. ET_ECONFIG: more ranks than
+ * runtime.data_shards. */
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error);
 
-/* The same for work other than training: any number of ranks. Rank 0 prints the library's log,
- * once. peer_timeout 0: the default. */
+/* Opens any number of ranks, for work other than training. Rank 0 prints the library's log, once.
+ * peer_timeout 0: the default. */
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
 
 /* Whether ranks may start the command: it shares its work among them, or refuses them itself. */
@@ -24,8 +25,8 @@ bool et_ranks_are_first(void);
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
 /* Ends the work of all ranks and closes comm. One rank prints the error before any rank ends; all
- * ranks return the same status. comm NULL: this rank failed before it opened a comm; the function
- * opens one, so that the other ranks learn of the failure. Without ranks, does nothing. */
+ * ranks return the same status. comm NULL: this rank failed before it opened a comm. Then the
+ * function opens one, so that the other ranks learn of the failure. Without ranks, does nothing. */
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
 
 #endif

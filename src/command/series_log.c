@@ -164,7 +164,7 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
         if (name)
             all[run.count++] = (et_series_candidate){ .name = name };
     }
-    /* If the log is damaged: the lines before the damage. */
+    /* Of a damaged log, the lines before the damage count. */
     if (run.count)
         (void)et_series_log_open(&log, model_dir, &run, NULL);
     for (int i = 0; log.item && i < run.count; i++) {

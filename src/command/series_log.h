@@ -27,7 +27,7 @@ typedef struct et_series_log {
     et_strbuf text;        /* all lines */
 } et_series_log;
 
-/* Reads the file, if there is one. ET_EFORMAT: a line is no object, or names no candidate. */
+/* Reads the file, if it exists. ET_EFORMAT: a line is not an object, or names no candidate. */
 int et_series_log_open(et_series_log *log, const char *model_dir, const et_series_run *run,
                        et_error *error);
 void et_series_log_close(et_series_log *log); /* zeros allowed */
@@ -37,8 +37,8 @@ void et_series_log_close(et_series_log *log); /* zeros allowed */
 
 /* Whether the run is a series that has no model yet. */
 bool et_series_is_unfinished(const char *model_dir);
-/* The state of a series: "done" if it has a model. Otherwise the reason (session.h) or "killed" of
- * a training that ended badly, or "interrupted". NULL: not a series. Static. */
+/* The state of a series. "done": it has a model. Otherwise the reason (session.h) or "killed" if a
+ * training has failed, or else "interrupted". NULL: not a series. Static. */
 const char *et_series_reason(const char *model_dir);
 /* Appends "linear: done; mlp: in training (a/members/mlp_2); tabm: left out; realmlp: not begun".
  */

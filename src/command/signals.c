@@ -9,9 +9,9 @@
  *
  * The rows of stops[] are the signals that stop. A second INT or TERM ends the process at once, for
  * a user who does not want to wait for the save. But timeout, Slurm and systemd signal the process
- * and its group, and a terminal that hangs up sends the signal twice (shell and kernel). So signals
- * within IMPATIENT of the first are the same request. Other signals (a lost line, a passed limit)
- * are never a second request.
+ * and its group, and a closed terminal sends the signal twice (shell and kernel). So signals within
+ * IMPATIENT seconds of the first are the same request. SIGHUP and SIGXCPU (a closed terminal, a
+ * passed limit) are never a second request.
  *
  * Handlers set flags and call clock_gettime, poll, write, open, dup2, close and _exit, nothing
  * else, because only such functions are safe there. They may run in several threads at once,
@@ -55,7 +55,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may not wait for a lock")
 /* Texts that handlers print, set before handlers can be called; "" prints nothing. */
 static const char *leave_text = "", *stop_text = "", *limit_text = "", *save_text = "";
 
-/* Before each of these: takes a bar away, if there may be one. */
+/* Printed before each of these texts: removes a progress bar; "" if there is no bar. */
 static const char *erase = "";
 
 /* Writes once, and only if that does not block: a stop must not wait for the reader of standard
@@ -138,7 +138,7 @@ static bool is_ignored(int number)
     return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* With SA_RESTART, reads and writes continue, so that no function below has to handle signals. */
+/* With SA_RESTART, reads and writes continue, so no function below handles signals. */
 static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
 {
     /* sigaction and not signal: a handler stays in place after it has run. */

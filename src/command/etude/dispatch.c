@@ -92,7 +92,8 @@ static int unknown_command(const et_call *call, const et_commands *all, et_error
     return status;
 }
 
-/* Before the words are parsed, since whose table of options they are parsed by may not be known. */
+/* Looks for help before the words are parsed, because the command, and so the table of options, may
+ * not be known yet. */
 static bool asks_for_help(const et_call *call)
 {
     for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++)
@@ -101,8 +102,8 @@ static bool asks_for_help(const et_call *call)
     return false;
 }
 
-/* Whether some kind names this command as the one that uses its trained models. If so, its argument
- * is a model directory. */
+/* Whether a kind names this command as the one that uses its trained models. Then its argument is a
+ * model directory. */
 static bool is_for_models(const et_program *program, const char *command)
 {
     for (int k = 0; k < program->count; k++)
@@ -156,7 +157,7 @@ static bool takes_task(const et_call *call, const et_command *row)
     return takes;
 }
 
-/* The message for a run whose kind has no such command. */
+/* Fails with the message for a run whose kind lacks this command. */
 static int not_for(const et_call *call, const et_command *row, const et_named_run *named,
                    et_error *error)
 {
@@ -183,8 +184,8 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
                : ET_OK;
 }
 
-/* Whether the kinds have different commands of this name. If not, the run's settings need not be
- * read to choose one. */
+/* Whether kinds have different commands of this name. Otherwise the command is known without the
+ * run's settings. */
 static bool differs_by_kind(const et_program *program, const et_command *row)
 {
     for (int k = 0; k < program->count; k++)
@@ -214,7 +215,7 @@ static int check_options(const et_call *call, const et_command *own, const et_na
 }
 
 /* If several kinds have a command of this name, the run's kind selects one; without a run, the
- * first is used. If the run's kind has no such command, the message names one that fits. */
+ * first is used. If the run's kind lacks this command, the message names a command that fits. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
@@ -231,9 +232,9 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     return status;
 }
 
-/* Every rank parses the same words and so finds the same errors before there is a comm. Therefore
- * one rank prints them. A rank that alone has found an error sends it to the others. A printed
- * error has no text. */
+/* Before ranks are connected, every rank parses the same words and finds the same errors, so one
+ * rank prints them. Later, a rank sends its own error to the others. A printed error has no
+ * text. */
 static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
 {
     bool shared = !row || et_ranks_may_run(program, row->name);
@@ -316,7 +317,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
 /* `etude`, `etude --help`, `etude help COMMAND`, `etude version`, or a command. */
 static int run(const et_program *program, int argc, char **argv, et_error *error)
 {
-    /* Help on standard error: nobody asked for it, so it is no result. */
+    /* Help goes to standard error, because nobody asked for it. */
     if (argc < 2) {
         if (et_ranks_are_first())
             print_help(program, stderr);
@@ -335,8 +336,9 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
     return run_command(program, name, argc - 2, argv + 2, error);
 }
 
-/* Exit codes, as the manual has them: 2 the command line; 3 settings, data, files of the user's;
- * 4 memory or disk; 5 the loss; 75 interrupted, start again; 1 all else. Scripts rely on them. */
+/* Exit codes, as in the manual: 2 the command line; 3 settings, data or the user's files; 4 memory
+ * or disk; 5 the loss diverged; 75 interrupted, start again; 1 any other failure. Scripts rely on
+ * these codes. */
 static int exit_code(int status)
 {
     switch (status) {
@@ -363,11 +365,11 @@ static int exit_code(int status)
     }
 }
 
-/* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
- * the same kernels with themselves. */
+/* Warns of a wrong name in the variable that chooses kernels. People use it to compare kernels, and
+ * a misspelt name would compare the default with itself. */
 static void check_isa(void)
 {
-    /* Unset, or a name that this CPU has: nothing to say. */
+    /* No warning if the variable is unset, or names kernels of this CPU. */
     const char *wanted = et_kernels_wanted();
     char names[256] = "";
     if (!wanted || et_kernels_named(wanted))
@@ -402,9 +404,9 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
                                  .count = count,
                                  .commands = et_commands_general,
                                  .synonyms = et_synonyms };
-    /* A program may be started with standard streams closed; then the first file opened would take
-     * their place, and messages would end in it. Standard input is opened for writing only, the
-     * other two for reading only, so that every use of them fails at once. */
+    /* Opens standard streams that are closed. Otherwise the first opened file would take the number
+     * of a stream, and messages would end in it. Standard input is opened for writing only, the
+     * others for reading only, so every use of them fails immediately. */
     static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
@@ -416,8 +418,8 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     int status = et_program_check(&program, &error);
     if (!status)
         status = run(&program, argc, argv, &error);
-    /* If the output could not be written (a full disk), the command fails, although no function in
-     * it noticed. If memory was short, the command fails too, because a list may be incomplete. */
+    /* Makes the command fail if the output could not be written (a full disk), although no function
+     * noticed. It also fails if memory was short, because a list may be incomplete. */
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");
     else if (!status && et_alloc_refused() && prints(argc > 1 ? argv[1] : NULL))

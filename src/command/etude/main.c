@@ -23,13 +23,12 @@
  * OpenMP's threads spin before they sleep when they wait for work. GNU's library spins for
  * milliseconds by default. If other programs run, each spinning thread occupies a core that another
  * could use: on two shared cores, 500 small steps with two threads took 3 s with 2,000 turns and 56
- * s with the default of 300,000. 2,000 turns are enough to catch a loop that follows at once.
+ * s with the default of 300,000. 2,000 turns are enough if the next loop follows immediately.
  *
  * libgomp reads GOMP_SPINCOUNT once, by getenv, in its constructor, before main. So the program
- * defines its own getenv, which the loader prefers to the C library's, and which answers this one
- * variable. A libgomp that reads the environment without getenv (from GCC 13 on) does not call it:
- * then main sets the variable and executes the program again. Loading again takes 34 ms; a start
- * without it takes 10 ms. */
+ * defines its own getenv, which answers this one variable; the loader prefers it to the C
+ * library's. A libgomp from GCC 13 on reads the environment without getenv. Then main sets the
+ * variable and executes the program again. A start takes 34 ms with this restart, 10 ms without. */
 
 /* If the user sets this variable or OMP_WAIT_POLICY, it is not changed. */
 #define SPIN_VARIABLE "GOMP_SPINCOUNT"
@@ -65,8 +64,8 @@ __attribute__((visibility("default"))) char *getenv(const char *name)
     return count;
 }
 
-/* Only if no code asked for the variable: then libgomp has read the environment in another way. The
- * new process has the variable, so it does not start a third process. */
+/* Only if no code has asked for the variable, because then libgomp has read the environment without
+ * getenv. The new process has the variable, so it does not execute the program again. */
 static void shorten_waiting(char **argv)
 {
     /* The path of the running program, not argv[0], which may be a name in PATH. */
@@ -103,9 +102,9 @@ static void *make_call(void *payload)
     return NULL;
 }
 
-/* Runs work(argc, argv) on the caller's stack if that may grow large enough, else on a new
- * thread's. OpenMP's threads get the same size. Signals are delivered to the thread that runs
- * `work`, because they must interrupt it. If no thread can be made, `work` runs on the caller's
+/* Runs work(argc, argv) on the caller's stack if that may grow large enough, else on the stack of a
+ * new thread. OpenMP's threads get the same size. Signals go to the thread that runs `work`,
+ * because they must interrupt it. If no thread can be started, `work` runs on the caller's
  * stack. */
 static int with_stack(int (*work)(int argc, char **argv), int argc, char **argv)
 {
@@ -133,8 +132,8 @@ static int with_stack(int (*work)(int argc, char **argv), int argc, char **argv)
 
 #define EXIT_NO_MEMORY 4
 
-/* The kinds of task that this library has, each in a folder, in the order of help; of several at
- * once <etude/multitask_kind.h> makes one more. */
+/* The library's kinds of task, in the order of help. <etude/multitask_kind.h> makes one more, for
+ * several tasks together. */
 enum { KINDS = 2 };
 static const et_task_kind *const own_kinds[KINDS] = { &et_translation_kind, &et_tabular_kind };
 
@@ -153,7 +152,7 @@ static int begin(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* First, since it may execute the program again. */
+    /* Comes first, because it may execute the program again. */
     shorten_waiting(argv);
     et_say_uncaught(EXIT_NO_MEMORY, et_model_dir_abandon);
     return with_stack(begin, argc, argv);

@@ -1,8 +1,8 @@
 // The command's own operator new: each thread keeps small deleted blocks and reuses them. oneDNN
 // (2.6) builds a map of its arguments in every product, with 6 or 7 news of at most 104 bytes. With
-// this allocator, a training step that has run once no longer calls malloc, and neither does a
-// request to a server. Steps are not faster (2,000 small steps take the same time), but oneDNN
-// cannot report a failed new: without this, a server that is out of memory crashes in its next
+// this allocator, a repeated training step does not call malloc, and neither does a repeated
+// request to a server. Steps are not faster (2,000 small steps take the same time). But oneDNN
+// cannot report a failed new, so without this allocator a server without memory crashes in its next
 // product. With it, the server refuses the request and continues
 // (tests/command/test_serve_memory.c).
 //

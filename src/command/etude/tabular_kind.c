@@ -22,7 +22,7 @@ static int open_task(et_task **out, const void *options, const et_task_context *
     return et_tabular_task_open(out, options, context, error);
 }
 
-/* All three or none: features are of one schema. */
+/* Takes all three texts or none, because features belong to one schema. */
 static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error)
 {
@@ -50,7 +50,7 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
 static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),
                        void *payload)
 {
-    /* A file that can't be found can't be read: opening it reports that. */
+    /* A missing file is not readable either; opening it reports the error. */
     et_arena arena = ET_ARENA_INIT;
     et_strings found;
     if (et_paths_match(&found, paths, NULL, &arena, NULL))
@@ -77,7 +77,7 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     file(payload, o->features_path);
 }
 
-/* ---- what there is to say ---- */
+/* ---- lines about the data ---- */
 
 static void describe_columns(const et_tabular_task *task)
 {

@@ -21,7 +21,7 @@ static int open_task(et_task **out, const void *options, const et_task_context *
     return et_translation_task_open(out, options, context, error);
 }
 
-/* A vocabulary size that is not set is taken from the run. */
+/* If the size of a vocabulary is not set, the run's size is used. */
 static void adopt(void *options, const void *kept)
 {
     et_translation_vocabulary *vocabulary = &((et_translation_options *)options)->vocabulary;

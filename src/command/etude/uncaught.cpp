@@ -1,6 +1,6 @@
-// std::terminate with a message. Several threads may call it at once, and it must not allocate: it
-// writes a static text and calls _exit, as a signal handler does. No file is left half written:
-// files appear by rename only, and a directory's lock ends with the process.
+// std::terminate with a message. Several threads may call it at the same time, and it must not
+// allocate. So it writes a static text and calls _exit, as a signal handler does. All files stay
+// complete: files appear by rename only, and a directory's lock ends with the process.
 #include "command/etude/uncaught.h"
 
 #include <cstdlib>
@@ -17,8 +17,8 @@ int exit_code;
 void (*at_end)();
 std::terminate_handler before;
 
-// Whether the exception means that memory is out. If an exception was thrown but cannot be caught,
-// there was no memory for the exception itself.
+// Whether the exception means that memory is out. An exception that was thrown but cannot be read
+// means so too: there was no memory for it.
 bool is_memory()
 {
     std::exception_ptr thrown = std::current_exception();

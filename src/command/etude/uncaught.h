@@ -1,7 +1,7 @@
-/* C++ exceptions that nobody can catch: a thread of a C++ library, or one of its noexcept
- * functions, has run out of memory. The process ends in any case. With this handler it prints a
- * message and has the exit code of a failed allocation instead of SIGABRT. All other ends of C++
- * are unchanged. */
+/* C++ exceptions that cannot be caught, because a thread or a noexcept function of a C++ library
+ * has run out of memory. Such an exception ends the process. With this handler, the process prints
+ * a message and has the exit code of a failed allocation instead of SIGABRT. Other uncaught
+ * exceptions are unchanged. */
 #ifndef ETUDE_COMMAND_ETUDE_UNCAUGHT_H
 #define ETUDE_COMMAND_ETUDE_UNCAUGHT_H
 

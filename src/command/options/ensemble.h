@@ -1,6 +1,6 @@
 /* The words of a command line that name an ensemble: runs after the first one, and the option
  * --ensemble-weights. A word is a run if it is a directory, an export in one file or an archive of
- * a published model; otherwise it is a file that the command reads. */
+ * a published model. Any other word is a file that the command reads. */
 #ifndef ETUDE_COMMAND_ENSEMBLE_H
 #define ETUDE_COMMAND_ENSEMBLE_H
 
@@ -30,12 +30,11 @@ typedef struct et_ensemble_args {
 
 bool et_word_is_run(const char *word);
 
-/* files: [count] pointers to the command's input files, in order; a file that is not NULL was given
- * by an option. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights are
- * wrong. */
+/* files: [count] pointers to the command's input files, in order; not NULL if an option has given
+ * the file. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights are wrong. */
 int et_ensemble_runs_take(et_ensemble_runs *out, const et_ensemble_args *args,
                           const char **const *files, int count, const char *checkpoint,
                           const char *task, et_error *error);
-void et_ensemble_runs_release(et_ensemble_runs *words); /* one of zeros, too */
+void et_ensemble_runs_release(et_ensemble_runs *words); /* all zeros allowed */
 
 #endif

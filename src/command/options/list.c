@@ -194,9 +194,9 @@ static void add_sets(et_command_line *line, et_option_settings *settings, const 
         const char *name = row->field.name;
         et_option_slot *slot = et_command_line_find(line, name, strlen(name));
         if (slot) {
-            /* Joins another row with the same name. The slot's help has a part for each kind; the
-             * row with the most words becomes the slot's row. kind: the kind that has the row;
-             * NULL: all. */
+            /* Joins another row with the same name to a slot. The slot's help has a part for each
+             * kind, and the row with the most words becomes the slot's row. kind: the kind of the
+             * row; NULL: all kinds. */
             const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
             if (kind && strcmp(slot->row->field.help, row->field.help) != 0)
                 slot->help = et_arena_printf(
@@ -230,7 +230,7 @@ static int count_rows(const et_option *rows, const et_program *program)
     return count;
 }
 
-/* row: of way KINDS. If memory is out the arena remembers it. */
+/* row: of form KINDS. If memory is out, the arena remembers it. */
 static void add_kinds(et_command_line *line, const et_option *row, et_option_settings *settings)
 {
     const et_program *program = line->call->program;

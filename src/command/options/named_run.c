@@ -40,7 +40,7 @@ static int end_of_options(const et_call *call)
     return end;
 }
 
-/* The value of an option; NULL: it is not given. */
+/* The value of an option; NULL: not given. */
 static const char *given(const et_call *call, const char *name, const char *alias)
 {
     const char *last = NULL;

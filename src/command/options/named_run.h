@@ -8,11 +8,11 @@
 #include <etude/command.h>
 
 typedef struct et_named_run {
-    const et_task_kind
-        *kind;        /* of the run, or of its task; NULL: no run is named, or it does not exist */
-    const char *run;  /* after --model-dir, else the first word that is a run; or NULL */
-    const char *task; /* after --task; NULL: not given */
-    bool of_task;     /* kind is the task's */
+    const et_task_kind *kind; /* kind of the run, or of its task; NULL: no run is named, or the run
+                                 does not exist */
+    const char *run;          /* after --model-dir, else the first word that is a run; or NULL */
+    const char *task;         /* after --task; NULL: not given */
+    bool of_task;             /* kind is the task's */
 } et_named_run;
 
 et_named_run et_run_named(const et_call *call);

@@ -61,10 +61,10 @@ typedef struct et_option_task {
     ET_OPTION_TEXT(type, member, "checkpoint", "best|newest|STEP|FILE",                            \
                    "which checkpoint (default: the best, or else the newest)")
 
-/* A run as a word. The option --model-dir has the same member. */
+/* A run as a word. Uses the member of the option --model-dir. */
 #define ET_OPTION_RUN(type, member) ET_OPTION_WORD(type, member, "[RUN]", "run")
 
-/* A file as the next word. An option has the same member. */
+/* A file as the next word. Uses the member of an option. */
 #define ET_OPTION_FILE(type, member) ET_OPTION_WORD(type, member, "[FILE]", "file")
 
 #define ET_OPTION_TASK(type, member)                                                               \
@@ -109,12 +109,12 @@ typedef struct et_option_slot {
     const et_option *row;
     void *base;        /* the struct of the row's table */
     void *member;      /* NULL: none */
-    const char *value; /* name of its value; NULL: it takes none */
+    const char *value; /* name of its value; NULL: the option has no value */
     const char *help;  /* one line */
     int most, least;   /* WORDS, FILES: words of one use; least: unless `alone` allows one */
     bool files;        /* words after the first must be files */
-    const char *alone; /* endings of a first word that needs no second; NULL: none */
-    const char *plain; /* WORD: the word that filled it; NULL: none */
+    const char *alone; /* endings of a first word for which one word is enough; NULL: none */
+    const char *plain; /* WORD: the word for this row; NULL: not given */
 } et_option_slot;
 
 typedef struct et_command_line {
@@ -122,17 +122,17 @@ typedef struct et_command_line {
     et_arena *arena;       /* of slots, lists and words */
     et_option_slot *slots; /* [count], in the order of help */
     int count;
-    bool help;    /* --help came before any mistake: the command prints help and does nothing */
+    bool help;    /* --help came before any mistake: the command only prints help */
     bool jobs;    /* rows with .job are accepted */
     bool keeps;   /* members keep their values: they get no defaults */
     bool limits;  /* help prints ranges and defaults */
-    bool looking; /* parsing changes nothing in the process */
+    bool looking; /* for completion: parsing must not change the process */
     const char
-        *synonyms; /* "--val is --valid" for each word of another tool; NULL: there is none */
+        *synonyms; /* "--val is --valid" for each word of another tool; NULL: no such words */
 } et_command_line;
 
-/* Opens the table of a usage for the words of a call. options: the struct of the usage, which gets
- * zeros and defaults; if its size is 0 it keeps its values. ET_ENOMEM. */
+/* Opens the table of a usage for the words of a call. options: the struct of the usage, which is
+ * set to zeros and defaults. If the usage's size is 0, the struct keeps its values. ET_ENOMEM. */
 int et_command_line_open(et_command_line *out, const et_usage *usage, void *options,
                          const et_call *call, et_arena *arena, et_error *error);
 
@@ -146,9 +146,9 @@ typedef struct et_option_position {
     bool more;                   /* it may also be a plain word */
     const char *text;            /* the value within the word: after "=", or the whole word */
     int nth;                     /* number of the word in that use of the option, from 0 */
-    const et_option_slot *plain; /* the row that a plain word fills; NULL: none */
+    const et_option_slot *plain; /* the row for a plain word; NULL: none */
     int plain_nth;               /* number of the word in REST, from 0 */
-    bool ended;                  /* it comes after "--": it is not an option */
+    bool ended;                  /* the word comes after "--", so it is not an option */
 } et_option_position;
 
 /* Parses the words before the last one and ignores mistakes. The call has at least one word. */
@@ -209,9 +209,9 @@ int et_amount_time(double *seconds, const char *name, const char *text, et_error
 /* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
 int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
 
-/* Names in the values of an option, each value a row of CSV: `age,job`, `"rose, wild",age`. The
- * option may be given again: the names are those of all its values, in order. They are in arena.
- * ET_EUSAGE: a name is empty or is given twice, or a value is no row. */
+/* Names in the values of an option, each value a row of CSV: `age,job`, `"rose, wild",age`. If the
+ * option is repeated, the names of all its values are joined, in order. They live in arena.
+ * ET_EUSAGE: a name is empty or repeated, or a value is not a row. */
 int et_name_list_read(et_strings *names, const char *option, const et_strings *values,
                       et_arena *arena, et_error *error);
 

@@ -12,11 +12,11 @@
  * values; texts stay in argv. Parsing stops at the first mistake, ET_EUSAGE; a --help before it
  * wins.
  *
- * A value must not be empty: probably DIR of `--model-dir "$DIR"` was not set, and the user did not
+ * A value must not be empty: probably DIR in `--model-dir "$DIR"` was not set, and the user did not
  * mean the current directory.
  *
- * A later value of an option replaces an earlier one, except in lists, because people repeat a
- * command with another word at its end. */
+ * A later value of an option replaces an earlier one, because people repeat a command with another
+ * word at its end. Exception: lists. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,9 @@ typedef struct reading {
     char *const *argv;
     int argc, at;
     bool ended;                         /* "--" was read */
-    const et_option_slot *behind;       /* a list of words that has just ended; NULL: none */
-    const et_option_slot *plain_behind; /* the same, before the first plain word */
+    const et_option_slot *behind;       /* the option whose list of words has just ended; NULL:
+                                           none */
+    const et_option_slot *plain_behind; /* `behind` at the first plain word */
     et_option_slot *waiting;            /* its value would be the next word, and words have ended */
     et_option_slot *open;       /* its list may continue with the next word; its words so far: */
     int open_words, rest_words; /* rest_words: of REST */
@@ -70,8 +71,8 @@ static cure shows_all(const et_command_line *line)
     return c;
 }
 
-/* Finds the row of another tool's word that this command accepts or explains. *slot: the option of
- * the row, or --set for a setting; NULL: the row has only a text. */
+/* Finds the row of another tool's word, if this command accepts or explains the word. *slot: the
+ * option of the row, or --set for a setting; NULL: the row has only a text. */
 static const et_synonym *find_synonym(const et_command_line *line, const char *word, size_t length,
                                       et_option_slot **slot)
 {
@@ -215,7 +216,8 @@ static int missing(reading *r, et_option_slot *slot, et_error *error)
                    et_option_typed(slot->row).text, slot->value);
 }
 
-/* "trainer.train_steps=100", for which --set would be the option, if there is one. */
+/* Whether a word is a setting such as "trainer.train_steps=100", for which the command has
+ * --set. */
 static bool is_setting(const et_command_line *line, const char *word)
 {
     const size_t key = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_.");
@@ -228,7 +230,7 @@ static bool is_file(const char *word)
     return !stat(word, &about) && S_ISREG(about.st_mode);
 }
 
-/* behind: the option whose words ended just before the second word; NULL: none. */
+/* behind: the option whose words ended before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
 {
@@ -252,7 +254,7 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
 
 /* ---- values ---- */
 
-/* A list has at most as many items as the line has words. */
+/* The line's number of words limits the length of a list. */
 static int add(const et_command_line *line, et_strings *list, const char *word, et_error *error)
 {
     const size_t most = (size_t)line->call->argc + 1;
@@ -265,7 +267,8 @@ static int add(const et_command_line *line, et_strings *list, const char *word, 
     return ET_OK;
 }
 
-/* suffix: the text after ":", [length]; NULL: none. As in TensorFX, no number means the first. */
+/* suffix: the text after ":", [length]; NULL: no suffix. Without a number, the first item is meant,
+ * as in TensorFX. */
 static int read_index(size_t *at, const char *suffix, size_t length, const char *where,
                       et_error *error)
 {
@@ -281,8 +284,7 @@ static int read_index(size_t *at, const char *suffix, size_t length, const char 
     return ET_OK;
 }
 
-/* where: "--name", for messages. The member is of the type that the row says; its macro has seen to
- * that. */
+/* where: "--name", for messages. The row's macro ensures that the member has the row's type. */
 static int store(const et_command_line *line, const et_option_slot *slot, const char *word,
                  const char *where, et_error *error)
 {
@@ -431,8 +433,8 @@ static int next_value(reading *r, et_option_slot *slot, const char **value, et_e
                      et_shell_quote(*value).text);
 }
 
-/* value: the text after "="; NULL: none. name: as typed, [length]; then ":N" of an indexed option.
- */
+/* value: the text after "="; NULL: no "=". name: as typed, [length], with ":N" of an indexed
+ * option. */
 static int take(reading *r, et_option_slot *slot, const char *name, size_t length, char *value,
                 et_error *error)
 {
@@ -463,7 +465,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
         return empty(slot, error);
     if (status)
         return status;
-    /* A list that is too short grows. */
+    /* Lengthens a list that is too short. */
     et_integer_list *list = slot->member;
     et_field item = slot->row->field;
     item.offset = 0;
@@ -487,7 +489,7 @@ static et_option_slot *row_of_form(const et_command_line *line, et_option_form f
     return NULL;
 }
 
-/* The row whose members an option names, "m" of --m.path; NULL: none. */
+/* The row of the struct that an option names, "m" of --m.path; NULL: none. */
 static const et_option_slot *find_fields(const et_command_line *line, const char *word)
 {
     for (int i = 0; i < line->count; i++) {
@@ -520,7 +522,7 @@ static int set_below(const et_option_slot *slot, const char *path, size_t length
                 : et_alloc_failed(error, length, "a flag");
 }
 
-/* A word of another tool that is an option, or a setting, which --set gets. */
+/* Takes a word of another tool as an option of this command, or as a setting for --set. */
 static int take_synonym(reading *r, et_option_slot *slot, const et_synonym *row, const char *name,
                         size_t length, char *value, et_error *error)
 {
@@ -565,7 +567,7 @@ static int read_option(reading *r, et_error *error)
     if (meant)
         return take_synonym(r, meant, synonym, word, whole, equals ? equals + 1 : NULL, error);
     if (fields) {
-        /* name: as typed, [length]. If the next word is an option, the value is missing. */
+        /* name: as typed, [length]. If an option follows, the value is missing. */
         const char *value = equals ? equals + 1 : NULL;
         const size_t before = strlen(fields->row->field.name), skipped = before + (before > 0);
         if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
@@ -772,7 +774,8 @@ void et_command_line_position(et_command_line *line, et_option_position *positio
 
 /* ---- flags of a program ---- */
 
-/* By a table of two rows: one takes the flags with a prefix, the other the remaining words. */
+/* Parses with a table of two rows: one takes the flags with a prefix, the other takes the remaining
+ * words. */
 int et_fields_flags(const et_fields *table, void *options, const char *prefix, int *argc,
                     char **argv, et_arena *arena, et_error *error)
 {

@@ -27,7 +27,7 @@ static const et_option *find(const et_option *table, const char *name)
 }
 
 typedef enum taking {
-    TAKES_VALUES, /* a word for each setting, or none */
+    TAKES_VALUES, /* a word for each setting, or no words */
     TAKES_ONE,    /* "RATE": one word for all settings */
     TAKES_ITEMS,  /* "FILE,...", "TEXT...": items of one list */
 } taking;
@@ -56,7 +56,8 @@ static taking taking_of(const et_option *row)
                                                                           : TAKES_VALUES;
 }
 
-/* An option that is applied. Its first failure stays in status; later assignments do nothing. */
+/* An option while its settings are applied. Its first failure stays in status, and later
+ * assignments do nothing. */
 typedef struct applying {
     const et_option *row;
     const et_option_uses *words;
@@ -88,7 +89,7 @@ static et_value *typed_of(const char *word, et_arena *arena)
     return value;
 }
 
-/* A word that YAML reads as null ("null", "~") is kept as text: to set nothing, leave the option
+/* A word that YAML reads as null ("null", "~") stays a text. To set nothing, leave the option
  * out. */
 static et_value *scalar_of(const char *word, et_arena *arena)
 {
@@ -161,8 +162,8 @@ static bool is_of_pairs(const char *path)
     return et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz");
 }
 
-/* One word for all settings that count. A list has the word of each time, another setting the last.
- */
+/* Applies one word to all settings that have an effect. A list gets the words of all uses, any
+ * other setting the last word. */
 static void apply_one(applying *a)
 {
     const et_option_sets *sets = a->row->sets;

@@ -1,11 +1,10 @@
 /* Options that set settings: general ones and those of the program's kinds of task
- * (ET_OPTION_SETS). The kind is known only when the settings have an experiment, so words are kept
- * until then. A command's table has these options in one row:
+ * (ET_OPTION_SETS). The kind is known only when the experiment is known, so words are kept until
+ * then. A command's table has these options in one row:
  *
  *     static const et_option options[] = { ET_OPTION_KINDS(own_options, settings), ET_OPTION_END };
  *
- *     et_option_settings_apply(&o->settings, &experiment, &arena, &error);
- */
+ *     et_option_settings_apply(&o->settings, &experiment, &arena, &error); */
 #ifndef ETUDE_COMMAND_OPTIONS_SETS_H
 #define ETUDE_COMMAND_OPTIONS_SETS_H
 
@@ -30,7 +29,8 @@ extern const et_option et_option_general[];
 const char *et_option_settings_experiment(const et_option_settings *settings,
                                           const et_program *program);
 
-/* ET_EUSAGE: an option that tasks of this kind do not have, too many words. ET_ECONFIG: values. */
+/* ET_EUSAGE: an option that tasks of this kind do not have, or too many words. ET_ECONFIG: a wrong
+ * value. */
 int et_option_settings_apply(const et_option_settings *settings, et_experiment *experiment,
                              et_arena *arena, et_error *error);
 

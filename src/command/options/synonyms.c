@@ -1,7 +1,7 @@
 /* Words of scikit-learn, LightGBM, AutoGluon, Keras, Lightning, Hugging Face, Marian, fairseq and
  * others. A word that means exactly one option or setting is accepted as this option (SAME). Any
- * other word is refused with a cure (CURE). Names that a command already has come first, so a row
- * may list words that are options of another command. */
+ * other word is refused with a cure (CURE). A command's own names have priority, so a row may list
+ * words that are options of another command. */
 #include "command/options/options.h"
 
 #define SAME(commands_, option_, words_)                                                           \

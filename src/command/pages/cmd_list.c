@@ -1,6 +1,6 @@
 /* etude list: experiments, or all settings of one. The command walks through the field tables
- * (base/fields/fields.h) and their values together; et_fields_echo gives the values in the tables'
- * order. So a new setting is listed as soon as it has a row.
+ * (base/fields/fields.h) and their values together; et_fields_echo gives the values in the order of
+ * the tables. So every setting with a row is listed.
  *
  *   etude list NAME  ->  a line for each setting: path, value, what it does, its range */
 #include <ctype.h>
@@ -29,14 +29,14 @@
 
 /* ---- the page of settings ---- */
 
-/* The page of settings has one table for each group of the field tables: first the trainer's and
- * the runtime's, which all experiments have, then each kind's. Comparing the values of an
- * experiment with the defaults, a tree of the same shape, gives the settings that the experiment
- * changes. */
+/* The page of settings has one table for each group of the field tables. The groups of all
+ * experiments come first (trainer, runtime), then each kind's groups. The settings that an
+ * experiment changes are the differences between its values and the defaults, two trees of the same
+ * shape. */
 
 #define EXPERIMENTS_MAX 32 /* of a kind, on the page */
 
-/* ---- what tables say ---- */
+/* ---- contents of tables ---- */
 
 /* "`max_to_keep`", "integer", "`5`", "1 to 100,000", "free", "checkpoints kept" */
 static void add_row(et_grid *grid, const et_field *field, et_field_change change)
@@ -65,7 +65,7 @@ typedef struct page {
     FILE *to;
     const et_program *program;
     et_arena *arena;
-    bool failed; /* there was no memory for a table */
+    bool failed; /* no memory was left for a table */
 } page;
 
 /* Prints the table and releases it. */
@@ -75,7 +75,7 @@ static void print_table(page *p, et_grid *grid)
     et_grid_release(grid);
 }
 
-/* The kind whose settings below `task` a table is; NULL: none. */
+/* The kind whose table of settings below `task` this is; NULL: none. */
 static const char *kind_with(const et_program *program, const et_fields *table)
 {
     for (int i = 0; i < program->count; i++)
@@ -84,7 +84,7 @@ static const char *kind_with(const et_program *program, const et_fields *table)
     return NULL;
 }
 
-/* A group's own settings under a heading; nothing if all are groups. */
+/* Prints a group's own settings under a heading; nothing if it has only groups. */
 static void print_own(page *p, const et_fields *table, const char *path, const char *help,
                       et_field_change change)
 {
@@ -102,7 +102,7 @@ static void print_own(page *p, const et_fields *table, const char *path, const c
     et_grid_release(&grid);
 }
 
-/* The group right below `task` that a group in a list repeats; NULL: none. */
+/* The group directly below `task` that a list of groups repeats; NULL: none. */
 static const char *repeated(const et_program *program, const et_fields *table, const char *path)
 {
     for (int i = 0; i < program->count && strstr(path, "[]"); i++)
@@ -136,7 +136,7 @@ static void print_group(page *p, const et_fields *table, const char *path, const
     }
 }
 
-/* ---- what experiments set ---- */
+/* ---- settings that experiments change ---- */
 
 /* A kind's values, next to the defaults. */
 typedef struct beside {
@@ -176,7 +176,7 @@ static void add_difference(et_grid *grid, const char *path, const et_value *usua
         et_grid_add(grid, set[i]);
 }
 
-/* Table and trees side by side: each has a child for each row. */
+/* Walks through table and trees together: each tree has a child for each row. */
 static void add_differences(et_grid *grid, const et_fields *table, const char *path,
                             const et_value *usual, const beside *own, et_arena *arena)
 {
@@ -288,9 +288,10 @@ static int settings_page(FILE *to, const et_program *program, et_error *error)
 /* The experiment to list, and how. */
 typedef struct listing {
     const char *experiment;
-    const et_experiment *of; /* the same; NULL: not begun */
+    const et_experiment *of; /* this experiment; NULL: not filled in yet */
     et_strings words;        /* only settings with all of them in path or help */
-    bool all, yaml;          /* groups that are not selected too; as a file that --config takes */
+    bool all, yaml;          /* all: also groups that are not selected; yaml: in the form of a file
+                                for --config */
     bool json;
     size_t shown;       /* settings, so far */
     et_value *settings; /* of json: a list that they are added to */
@@ -347,7 +348,7 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_field_range(field, &range);
     if (strchr(et_strbuf_text(&line), '\n')) {
         et_strbuf_truncate(&line, length);
-        et_json_print(&line, value, 0); /* YAML too, and one line */
+        et_json_print(&line, value, 0); /* also valid YAML, in one line */
     }
     et_plain_append(&plain, et_strbuf_text(&line));
     et_strbuf_printf(&text, "%s%s", chosen ? "chosen when the run begins: " : "", field->help);
@@ -402,8 +403,8 @@ static bool is_wanted(const listing *l, const et_field *field, const char *path)
     return true;
 }
 
-/* echo: the values, as a tree of the table's shape. Prints depth first, paths with dots. If there
- * is no memory for a path, printing stops and the arena reports the failure to the caller. */
+/* echo: the values, as a tree of the table's shape. Prints depth first, with dots in paths. If a
+ * path cannot be allocated, printing stops and the arena reports the failure to the caller. */
 static void print_settings(listing *l, const et_fields *table, const et_value *echo,
                            const char *path, et_arena *arena)
 {
@@ -417,7 +418,7 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
             return;
         if (!l->all && !et_fields_counts(table, field, echo))
             continue;
-        /* A group's own line would say nothing: its settings follow. */
+        /* A group has no line of its own; its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(l, field->nested, value, whole, arena);
         else if (is_wanted(l, field, whole) && l->settings) {
@@ -454,7 +455,8 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
     et_value *echo = l->yaml ? et_fields_effective(experiment.table, &experiment, &arena)
                              : et_fields_echo(experiment.table, &experiment, &arena);
     if (echo && l->yaml) {
-        et_recipe_leave_out(&experiment, echo); /* else a run from the file would choose nothing */
+        et_recipe_leave_out(&experiment, echo); /* so that a run from the file lets its recipe
+                                                   choose */
         /* As params.yaml has it. */
         et_strbuf text = ET_STRBUF_INIT;
         et_strbuf_printf(&text, "experiment: %s\n", experiment.name);

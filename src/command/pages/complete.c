@@ -48,8 +48,8 @@ const et_usage et_usage_completion = {
     "bash >~/.local/share/bash-completion/completions/etude"
 };
 
-/* @@ is the program's name, @_ the same with "_" for all that a function's name cannot have. bash
- * cuts words at = and : and replaces only the last part. It quotes the names of files. */
+/* @@ is the program's name; @_ is this name with "_" for characters that a function's name cannot
+ * have. bash cuts words at = and :, replaces only the last part, and quotes the names of files. */
 static const char bash[] =
     "# bash completion of @@, made by `@@ completion bash`.\n"
     "_@_() {\n"
@@ -159,7 +159,7 @@ int et_cmd_completion(const et_call *call, et_error *error)
 
 typedef struct completions {
     const et_program *program;
-    const et_task_kind *kind; /* whose settings are offered; NULL: all kinds */
+    const et_task_kind *kind; /* the kind whose settings are offered; NULL: all kinds */
     et_strbuf text;           /* one line each: word, tab, description */
     et_map known;             /* words that are in text, in arena */
     et_arena arena;
@@ -167,8 +167,8 @@ typedef struct completions {
 
 #define HELP_MOST 72 /* bytes of the help of a word; a menu has one line for it */
 
-/* Adds before and word, if word begins with typed. help: description of the word; NULL: none. A
- * word with a line end in it is left out. */
+/* Adds before and word as a candidate, if word begins with typed. help: description of the word;
+ * NULL: none. Leaves out a word with a line end. */
 static void add_completion(completions *list, const char *before, const char *typed,
                            const char *word, const char *help)
 {
@@ -255,7 +255,7 @@ static const char **list_names(size_t *count, const char *directory, const char 
     return names;
 }
 
-/* "~/a" is looked up in the home directory, and offered as it was typed. */
+/* Finds "~/a" in the home directory, and offers it as typed. */
 static const char *searched_directory(const char *typed, size_t length, et_arena *arena)
 {
     const char *home = getenv("HOME");
@@ -393,8 +393,8 @@ static const char *nth_word(const char *called, int nth, size_t *length)
     }
 }
 
-/* Adds the possible values for word nth of a value's name. choice: a small word is a candidate even
- * if it is the only one. */
+/* Adds the possible values for word nth of a value's name. choice: a word in small letters is a
+ * candidate even without alternatives. */
 static void add_value(completions *list, const char *before, const char *typed, const char *called,
                       int nth, bool choice)
 {
@@ -497,8 +497,8 @@ static void complete_command(completions *list, const et_command *row, const et_
         add_completion(list, "", word, "--help", "print the help and end");
 }
 
-/* Kinds may have commands of one name: the run on the line says whose it is, else all are offered.
- */
+/* If several kinds have a command of this name, the run on the line selects one; otherwise all are
+ * offered. */
 static void complete_named(completions *list, const et_call *call)
 {
     const et_program *program = call->program;

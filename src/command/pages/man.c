@@ -1,6 +1,6 @@
-/* Man pages. The text comes from help, so nothing in it may be read as a request: a backslash, a
- * leading point or apostrophe, and marks that typesetting would change are escaped; letters outside
- * ASCII are written by number. A blank line becomes a paragraph, indented lines stay as they are.
+/* Man pages. The text comes from help and must not contain requests. So a backslash, a leading
+ * point or apostrophe, and marks that typesetting would change are escaped. Letters outside ASCII
+ * are written by number. A blank line becomes a paragraph, indented lines stay as they are.
  *
  * man(7) of groff 1.22 and mandoc 1.14: .TH .SH .SS .TP .PP .EX .EE, \fB \fI \fR. */
 #include "command/pages/pages.h"
@@ -22,11 +22,12 @@
 
 #define PARTS_MAX ET_COMMANDS_MAX
 
-/* A way to call a command. A group has one for each of its commands, and a name that several kinds
- * of task use has one for each kind. */
+/* A way to call a command. A group has a part for each of its commands. A name that several kinds
+ * of task use has a part for each kind. */
 typedef struct part {
     char command[64];      /* as typed: "train", "tfx train" */
-    const char *kind;      /* of task whose command it is, of several of one name; else NULL */
+    const char *kind;      /* kind of task of the command, if several kinds have this name; else
+                              NULL */
     const et_usage *usage; /* NULL: no usage, so its options are unknown */
     const char *help;      /* a line */
     et_call call;
@@ -196,7 +197,7 @@ static void print_meanings(FILE *to, const char *heading, const meaning *rows)
     }
 }
 
-/* How it is called: "etude train". */
+/* Prints the call: "etude train". */
 static void put_call(FILE *to, const et_program *program, const part *one)
 {
     put_between(to, "", program->name, " ");
@@ -310,7 +311,7 @@ static int find_parts(page *p, const et_program *program, const et_command *row,
         status = add_part(p, program, row, NULL, error);
     for (int k = 0; k < program->count && !status && !row->commands; k++)
         status = add_of_kind(p, program, program->kinds[k], row->name, error);
-    /* The first is some kind's as well. */
+    /* The first part may also be the command of a kind. */
     for (int k = 0; k < program->count && p->count > 1 && !row->commands; k++)
         if (!p->parts[0].kind && et_command_of(program, program->kinds[k], row->name) == row)
             p->parts[0].kind = program->kinds[k]->name;

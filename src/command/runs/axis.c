@@ -16,7 +16,7 @@ enum { TICKS_WANTED = 4 };
 
 /* ---- steps ---- */
 
-/* The smallest of 1, 2, 5 times a power of ten that is at least that. */
+/* The smallest of 1, 2, 5 times a power of ten that is at least `least`. */
 static double nice_step(double least)
 {
     et_assert(least > 0);
@@ -160,7 +160,7 @@ et_format et_axis_label(const et_axis *a, int tick)
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
         return label;
     }
-    /* Digits by the step, so no two labels of an axis are equal; format by the axis's largest
+    /* The digits depend on the step, so no two labels are equal. The format depends on the largest
      * value, so all labels have the same format. */
     const double most = fmax(fabs(a->low), fabs(a->high));
     const int decimals = (int)-floor(log10(a->step) + 1e-9);
@@ -218,7 +218,7 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
                        chart->log ? "nothing to draw: no value is a number above 0; draw it "
                                     "without a logarithmic axis"
                                   : "nothing to draw: no value is a number");
-    /* Between whole numbers, such as steps, there are no others. */
+    /* Ticks lie on whole numbers if all values are whole numbers, such as steps. */
     *x = et_axis_make(left, right, false, chart->time,
                       whole && right - left >= 1 && right - left < x_ticks ? (int)(right - left)
                                                                            : x_ticks);

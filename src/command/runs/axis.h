@@ -21,7 +21,7 @@ typedef struct et_axis {
  * or more, the axis has at least 4 ticks, even if this exceeds most_ticks. */
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks);
 
-/* NaN: value has no place, or none within the axis. */
+/* NaN: the value is not on the axis. */
 double et_axis_position(const et_axis *axis, double value);
 
 /* No two ticks of an axis have equal labels. */

@@ -20,7 +20,7 @@
 #include "base/text/strbuf.h"
 
 typedef struct et_chart_curve {
-    const char *name;    /* in the legend; NULL: not there */
+    const char *name;    /* in the legend; NULL: not in the legend */
     const double *x, *y; /* [count] */
     size_t count;
 } et_chart_curve;
@@ -45,7 +45,7 @@ typedef struct et_chart_text_style {
 #define ET_CHART_TEXT_WIDTH_MIN  30
 #define ET_CHART_TEXT_HEIGHT_MIN 3
 #define ET_CHART_TEXT_MAX        2000 /* columns, lines */
-#define ET_CHART_LEGEND_MAX      24   /* names; then how many more there are */
+#define ET_CHART_LEGEND_MAX      24   /* names; then the number of further names */
 
 /* Appends title, plot, axes, legend; lines end in a line end. ET_EDATA: no point can be drawn. */
 int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_style *style,

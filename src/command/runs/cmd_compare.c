@@ -79,7 +79,7 @@ static bool is_counter(const char *name)
 
 ET_SORT_NUMBERS(compare_reals, double)
 
-/* The median of the values that are not NaN. NaN: there are none, or no memory. */
+/* The median of the values that are not NaN. NaN: no such value, or no memory. */
 static double median(const et_history_series *s)
 {
     et_assert(s->count > 0);
@@ -188,7 +188,7 @@ static const char *brief_name(const char *name)
     return twice ? dot + 1 : name;
 }
 
-/* In each run that has it another metric says the same. */
+/* Whether, in each run with this series, an earlier series has the same values. */
 static bool is_repeated(const comparison *c, const char *name)
 {
     bool repeated = true;

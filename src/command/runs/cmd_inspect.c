@@ -1,6 +1,6 @@
 /* etude inspect: shows the contents of a checkpoint or a run, and whether it is damaged. Reads
  * only, takes no lock, and changes nothing, so a run may be training in the directory. For a file
- * of another program it shows the tensors, and says that there are no checksums.
+ * of another program it shows the tensors, and reports that the file has no checksums.
  *
  * The exit code is 3 if a checksum differs, after everything was shown.
  *
@@ -133,7 +133,7 @@ static int compare_names(const void *left, const void *right)
     return strverscmp((*a)->name, (*b)->name);
 }
 
-/* The number at a name's end, and its position; -1: none. */
+/* The number at the end of a name, and its position; -1: no number. */
 static int64_t number_of(const char *name, size_t *before)
 {
     *before = strlen(name);
@@ -205,8 +205,8 @@ static void inspection_close(inspection *it)
     *it = (inspection){ .path = NULL };
 }
 
-/* Reads every byte. ET_ENOTFOUND, ET_EFORMAT: no such file, none of named tensors. A tensor that is
- * damaged is no error here. */
+/* Reads every byte. A damaged tensor is not an error here. ET_ENOTFOUND: no such file. ET_EFORMAT:
+ * not a file of named tensors. */
 static int inspection_open(inspection *it, const char *path, et_error *error)
 {
     et_assert(it && path);
@@ -225,7 +225,7 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
     struct stat info;
     if (!stat(it->path, &info))
         it->file_bytes = (uint64_t)info.st_size;
-    /* The text is the checkpoint's own; it is parsed to be shown, not to be checked. */
+    /* The text is parsed to be shown, not to be checked. */
     const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
     it->arena = text ? et_arena_new() : NULL;
     if (!it->arena || et_json_parse(&it->state, it->arena, text, strlen(text), it->path, NULL))
@@ -501,8 +501,7 @@ static void append_size(et_strbuf *out, const et_run_overview *o)
         et_strbuf_printf(out, ", %s planned", et_format_bytes((uint64_t)memory).text);
 }
 
-/* The metric that chooses the best checkpoint, as measured at that step; NaN: it was not measured.
- */
+/* The metric that chooses the best checkpoint, as measured at this step; NaN: not measured. */
 static double score_at(const et_run_overview *o, int64_t step)
 {
     const et_history_series *s = et_history_best_of(o->history).series;
@@ -524,8 +523,8 @@ static void append_checkpoints(et_strbuf *out, const et_run_overview *o)
         if (!isnan(score))
             et_strbuf_printf(out, " (%s)", et_format_value(score).text);
     }
-    /* The step of the file in best/: if the run was killed, the log may have a later best step
-     * whose file was not written. */
+    /* The step of the file in best/. After a kill, the log may have a later best step whose file
+     * was not written. */
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
     int64_t best = -1;
@@ -618,7 +617,7 @@ const et_usage et_usage_inspect = {
     "runs/a"
 };
 
-/* ---- whose it is ---- */
+/* ---- the run of a checkpoint ---- */
 
 /* Checks whether the checkpoint was made with the settings and files that the run has now. */
 static int check_run(const et_experiment *experiment, const et_identity *identity,
@@ -653,7 +652,7 @@ static int inspect_identity(const inspection *it, const inquiry *ask, const char
     const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
     int status = et_identity_parse(&identity.values, text, it->path, &arena, error);
     bool known = !status && identity.values;
-    /* If the checkpoint has no identity, there is nothing to compare, so unreadable settings are no
+    /* Without an identity in the checkpoint nothing is compared, so unreadable settings are no
      * error. */
     int opened = status ? status
                         : et_experiment_open_run(&experiment, ask->program, model_dir, &arena,
@@ -725,8 +724,7 @@ static int show(const inspection *it, const inquiry *ask, et_value *dict, et_err
     return status || !ask->tensors || !it->state ? status : print_state(it, error);
 }
 
-/* Everything is printed before the verdict. model_dir: the run whose newest checkpoint this is, or
- * NULL. */
+/* Prints the verdict last. model_dir: the run whose newest checkpoint this is, or NULL. */
 static int judge(const inspection *it, const inquiry *ask, et_value *dict, const char *model_dir,
                  et_error *error)
 {
@@ -781,9 +779,9 @@ static int no_checkpoint(const inquiry *ask, const char *directory, et_error *er
     return ET_ENOTFOUND;
 }
 
-/* Opens the newest checkpoint of a run, by its step, whether intact or not, because that is the
- * question here. Checkpoints are found by name: reading the manifest would also delete leftovers of
- * a run that may be training. A training run may delete a listed checkpoint; then it has a newer
+/* Opens the newest checkpoint of a run, by its step, even if it is damaged, because the command
+ * reports damage. Checkpoints are found by name: reading the manifest would also delete leftovers
+ * of a run that may be training. A training run may delete a listed checkpoint; then it has a newer
  * one. */
 static int open_newest(inspection *it, et_manifest *manifest, const inquiry *ask,
                        const char *directory, et_error *error)
@@ -908,7 +906,8 @@ int et_cmd_inspect(const et_call *call, et_error *error)
                          ? inspect_directory(paths->items[i], ask, error)
                          : inspect_file(paths->items[i], ask, NULL, error);
     }
-    /* One result is printed alone, several as a list. None: errors are reported elsewhere. */
+    /* Prints one result alone, several as a list. Without a result, prints nothing: errors are
+     * reported elsewhere. */
     int printed = ET_OK;
     const et_value *list = ask->json ? ask->list : NULL;
     if (list && list->count) {

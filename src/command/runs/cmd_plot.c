@@ -135,8 +135,8 @@ static int each_series(plot *p, take_fn *take, et_error *error)
             for (size_t k = 0; k < count && !status; k++)
                 status = take(p, h, found[k], error);
         }
-        /* Without a name: the metric of the best, if all runs with a best use the same one, else
-         * the loss. NULL: the run has no logs. */
+        /* Without a given name: the metric of the best, if all runs with a best use the same
+         * metric; else the loss. NULL: the run has no logs. */
         const et_history_series *usual =
             p->histories.alike ? et_history_best_of(h).series : et_history_loss(h);
         if (!p->metrics.count && usual)

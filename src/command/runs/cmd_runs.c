@@ -38,10 +38,10 @@ typedef struct row {
     double value, seconds, loss;     /* NaN: not known */
     int64_t at, parameters, done;    /* done: steps, -1: not known */
     et_history_state state;
-    const char *text;     /* of the setting that is sorted by; NULL: none */
+    const char *text;     /* of the setting in --sort; NULL: none */
     double key;           /* of the metric that is sorted by; NaN: not known */
     bool key_lower;       /* the lower the better */
-    const char *key_name; /* the metric; NULL: none */
+    const char *key_name; /* the metric in --sort; NULL: none */
 } row;
 
 typedef struct table {
@@ -80,7 +80,8 @@ static const char *leaf_of(const char *name)
 
 /* ---- rows ---- */
 
-/* By the given name, else by the metric that chooses the run's best, else not at all. */
+/* Measures a run by the given metric, else by the metric that chooses its best checkpoint; without
+ * both, not at all. */
 static void measure(const table *t, row *r)
 {
     const et_history *h = r->history;
@@ -104,7 +105,7 @@ static void measure(const table *t, row *r)
     }
 }
 
-/* The last loss of training that is a number; NaN: none. */
+/* The last training loss that is a number; NaN: none. */
 static double last_loss(const et_history *h)
 {
     const et_history_series *s = et_history_loss(h);
@@ -187,7 +188,7 @@ static int by_text(const void *left, const void *right)
     return in_order(a, b, compare_texts(a->text, b->text));
 }
 
-/* Sorts the best first, metric by metric: values of several metrics say nothing of each other. */
+/* Sorts each metric's runs, the best first: values of different metrics cannot be compared. */
 static int by_key(const void *left, const void *right)
 {
     const row *a = left, *b = right;
@@ -322,7 +323,7 @@ static int sort(table *t, et_error *error)
 
 /* ---- printing ---- */
 
-/* The metric that all rows share; NULL: there are several. */
+/* The metric of all rows; NULL: several metrics. */
 static const char *common_metric(const table *t)
 {
     const char *name = NULL;

@@ -1,5 +1,5 @@
-/* Charts in a terminal, and where a chart goes: a file, by the ending of its name, or standard
- * output. */
+/* Charts in a terminal, and the destination of a chart: a file, whose ending gives the format, or
+ * standard output. */
 #include <errno.h>
 #include <math.h>
 #include <spawn.h>
@@ -25,7 +25,7 @@
  * has 120 by 60 dots. A cell shows the dots of all its curves, in the colour of the last one. */
 typedef struct cell {
     unsigned char dots; /* of a braille character; in ASCII 1 */
-    char letter;        /* shown in place of dots; 0: none */
+    char letter;        /* replaces the dots of a curve; 0: dots */
     int curve;          /* that crossed it last */
 } cell;
 
@@ -37,7 +37,7 @@ typedef struct canvas {
     int wide, tall;    /* dots of a cell */
     int margin;        /* columns left of the axis */
     cell *cells;       /* [rows, columns] */
-    int *seen;         /* [columns] row of the curve's dot that came last, -1: none */
+    int *seen;         /* [columns] row of the curve's last dot; -1: none */
     et_strbuf *out;
 } canvas;
 
@@ -177,8 +177,8 @@ static void append_row(canvas *c, int row)
     et_strbuf_append_char(c->out, '\n');
 }
 
-/* Each in the middle below its tick, as long as it does not touch the one before; the axis's own
- * name at the end, in the next line. */
+/* Writes each label centred below its tick, unless it would touch the previous label. The name of
+ * the axis is at the end of the next line. */
 static void append_labels(canvas *c)
 {
     int at = 0, edge = c->margin + 2 + c->columns;
@@ -339,8 +339,8 @@ static int read_all(et_strbuf *out, int from, et_error *error)
     return out->failed ? et_alloc_failed(error, (size_t)at, "a picture") : ET_OK;
 }
 
-/* Appends the PNG of a whole SVG document. ET_EFAIL: the program failed. By a process without
- * threads. */
+/* Appends the PNG of a whole SVG document, made by another process. ET_EFAIL: the program failed.
+ * The calling process must have no threads. */
 static int png_from_svg(et_strbuf *out, const et_strbuf *svg, et_error *error)
 {
     char *const argv[] = { (char *)PROGRAM, (char *)"--format=png",
@@ -359,7 +359,7 @@ static int png_from_svg(et_strbuf *out, const et_strbuf *svg, et_error *error)
     return status;
 }
 
-/* ---- where it goes ---- */
+/* ---- destinations of charts ---- */
 
 #define SVG_WIDTH  800
 #define SVG_HEIGHT 450
@@ -402,7 +402,7 @@ int et_chart_write(const char *path, const et_chart *chart, int width, int heigh
     return status;
 }
 
-/* One line is left for the prompt; the lines around the plot are subtracted. */
+/* Leaves one line for the prompt, and subtracts the lines around the plot. */
 static et_chart_text_style style_of(const et_chart *chart)
 {
     struct winsize size;

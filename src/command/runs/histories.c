@@ -163,7 +163,7 @@ static int add_word(et_histories *all, const char *word, et_error *error)
     return status;
 }
 
-/* Runs that have logged nothing choose nothing. */
+/* Runs without logs do not choose a metric. */
 static bool choose_alike(const et_histories *all)
 {
     const char *first = NULL;
@@ -256,7 +256,7 @@ int et_histories_check_metric(const et_histories *all, const char *word, et_erro
 
 /* ---- settings from trees ---- */
 
-/* The value as it was written; a list as its items. NULL: no memory. */
+/* The value as it was written; for a list, its items. NULL: no memory. */
 static const char *text_of(et_run_settings *s, const et_value *value)
 {
     if (value->kind == ET_VALUE_STRING)
@@ -270,7 +270,7 @@ static const char *text_of(et_run_settings *s, const et_value *value)
     return text;
 }
 
-/* A row of values for each name, whose place the index has. */
+/* The values have a row for each name, and the index has the row's number. */
 static void sane_settings(const et_run_settings *s)
 {
     int64_t found = -1;
@@ -319,7 +319,7 @@ static bool add_values(et_run_settings *s, size_t run, const char *path, const e
     return fine;
 }
 
-/* A run whose settings are not known has no say. mixed: the runs have several experiments. */
+/* Ignores runs with unknown settings. mixed: the runs have several experiments. */
 static bool differ(const et_run_settings *s, const et_histories *runs, size_t name, bool mixed)
 {
     et_assert(name < s->count && s->runs == runs->count);

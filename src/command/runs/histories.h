@@ -32,7 +32,8 @@
 typedef struct et_histories {
     et_history **items; /* [count], owned */
     size_t count, capacity;
-    int damaged;                     /* runs with a damaged file: the readable part is there */
+    int damaged;                     /* runs with a damaged file, of which the readable part is
+                                        used */
     bool alike;                      /* all runs with logs choose their best by the same metric */
     struct et_histories_file *files; /* [count] the distinguishing part of each directory; owned */
     size_t file_capacity;
@@ -63,8 +64,8 @@ typedef struct et_run_list {
 #define ET_RUN_LIST_MAX   100000 /* runs; ET_EDATA above */
 #define ET_RUN_LIST_DEPTH 16     /* levels of folders below the given directory */
 
-/* Adds directory, if it is a run, and the runs below it, by name; no run is no error. Unreadable
- * folders are skipped with a warning. ET_ENOTFOUND: no such directory. */
+/* Adds directory, if it is a run, and all runs below it, by name. Finding no run is no error.
+ * Unreadable folders are skipped with a warning. ET_ENOTFOUND: no such directory. */
 int et_run_list_add(et_run_list *list, const char *directory, et_error *error);
 
 void et_run_list_release(et_run_list *list);
@@ -73,10 +74,10 @@ void et_run_list_release(et_run_list *list);
 
 typedef struct et_run_settings {
     const char **names;  /* [count] in the order in which runs have them */
-    const char **values; /* [count, runs] as text; NULL: the run has none */
-    bool *differs;       /* [count] two runs have different values, or, if all runs have the same
-                            experiment, only one of them has a value; runs with unknown settings
-                            are ignored */
+    const char **values; /* [count, runs] as text; NULL: the run lacks the setting */
+    bool *differs;       /* [count] true if two runs have different values. If all runs have the
+                            same experiment, also if only one of them has a value. Runs with unknown
+                            settings are ignored */
     size_t count, runs, name_capacity, value_capacity;
     et_arena arena;
     et_map index;
@@ -91,11 +92,11 @@ const char *et_run_settings_value(const et_run_settings *settings, size_t name, 
 /* The name for a table: the shortest end, from a dot on, that no other differing setting has. */
 const char *et_run_settings_head(const et_run_settings *settings, size_t name);
 
-/* ---- `compare` of runs of any kind, for a kind of task whose own `compare` does more ---- */
+/* ---- `compare` of runs of any kind, for kinds of task with their own `compare` ---- */
 
 typedef struct et_compare_args {
     et_strings words; /* runs */
-    bool json, all;   /* all: settings and values that are the same, too */
+    bool json, all;   /* all: also settings and values that are the same */
 } et_compare_args;
 
 /* Rows of a table of options, the words among them. */

@@ -1,9 +1,9 @@
-/* A run's history. Logs grow at their end, and a resumed run cuts them off; then earlier reads are
- * invalid. The last line that was read shows this, because it is at its old place or not. The time
- * is in every line, so a repeated step has other bytes.
+/* A run's history. Logs grow at their end, and a resumed run cuts them off. Then earlier reads are
+ * invalid. To detect this, the last line read is compared with the bytes at its offset. Every line
+ * has a time, so a repeated step has other bytes.
  *
- * Files are read by offset and not mapped: reading a mapping of a file that was cut off gives
- * SIGBUS. */
+ * Files are read by offset and not mapped, because reading a mapping of a file that was cut off
+ * gives SIGBUS. */
 #include "command/runs/history.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ typedef struct version {
 typedef struct log_file {
     const char *path;
     const char *prefix; /* of names */
-    ino_t inode;        /* inode of the file that was read; 0: nothing was read */
+    ino_t inode;        /* inode of the file that was read; 0: not read yet */
     int64_t offset;     /* after the last whole line that was read */
     int64_t lines;
     int64_t last;      /* offset of that line */
@@ -80,7 +80,7 @@ struct et_history_files {
 /* ---- points ---- */
 
 /* A line is walked twice: every value is checked before the first point is added, so a wrong line
- * adds no points, however often it is read. Every series has a point. */
+ * adds no points, even if it is read repeatedly. Every series has a point. */
 
 static int add_series(size_t *out, et_history *h, const char *name, et_error *error)
 {
@@ -154,7 +154,7 @@ static size_t extend(line *l, size_t length, const char *key)
 
 typedef int (*point_taker)(line *l, double value, et_error *error);
 
-/* Numbers of a dict whose name is name[length]. Nests no deeper than the JSON reader lets. */
+/* Adds the numbers of a dict whose name is name[length]. The JSON reader limits the depth. */
 static int walk(line *l, size_t length, const et_value *dict, point_taker take, et_error *error)
 {
     int status = ET_OK;
@@ -315,7 +315,8 @@ static void forget(et_history *h)
         f->logs[i] = (log_file){ .path = f->logs[i].path, .prefix = f->logs[i].prefix };
 }
 
-/* *moved: the part of the file that was read has changed or is gone; nothing was read now. */
+/* *moved: the part that was read before has changed or is missing, so this call has read
+ * nothing. */
 static int read_log(et_history *h, log_file *file, bool *moved, et_error *error)
 {
     int fd;
@@ -463,7 +464,7 @@ static void sane(const et_history *h)
                   h->files->logs[i].last <= h->files->logs[i].offset);
 }
 
-/* If the file is cut off again while it is read anew, the next call finds it. */
+/* If the file is cut off again during this reading, the next call notices it. */
 int et_history_update(et_history *h, bool *anew, et_error *error)
 {
     struct et_history_files *f = h->files;

@@ -37,7 +37,7 @@
 typedef struct et_history_point {
     int64_t step;
     double wall;  /* time of logging, seconds since 1970; NaN: unknown */
-    double value; /* NaN: it was no number */
+    double value; /* NaN: not a number */
 } et_history_point;
 
 typedef struct et_history_series {
@@ -53,27 +53,27 @@ typedef struct et_history {
                                 * end unless everything is read again */
     size_t count, capacity;
     int64_t lines;                /* of metrics.jsonl, whole ones */
-    int64_t step;                 /* largest that was logged; -1: none */
+    int64_t step;                 /* the largest logged step; -1: none */
     double first_wall, last_wall; /* of the run's own lines; NaN: none */
     const et_value *settings;     /* params.yaml; NULL: no such file */
     const et_value *info;         /* info.json (session.h); NULL: no such file */
     struct et_history_files *files;
 } et_history;
 
-/* Whether there is a run: a directory with metrics.jsonl or params.yaml. */
+/* Whether a directory is a run: it has metrics.jsonl or params.yaml. */
 bool et_history_is_run(const char *directory);
 
-/* Reads everything. ET_ENOTFOUND: no run there; *out is NULL. If a file of a run is damaged, *out
- * has the readable part, and must be closed as well. */
+/* Reads everything. ET_ENOTFOUND: the directory is not a run; *out is NULL. If a file of the run is
+ * damaged, *out has the readable part and must be closed too. */
 int et_history_open(et_history **out, const char *model_dir, et_error *error);
-/* The same for a run that strangers may write to: only files below root are read
- * (et_file_read_below), also at updates. */
+/* For a run that strangers may write to: reads only files below root (et_file_read_below), also in
+ * updates. */
 int et_history_open_below(et_history **out, const char *model_dir, const char *root,
                           et_error *error);
 
-/* Reads new lines. *anew: a log was cut off (the run was resumed or has gone back to a checkpoint)
- * or replaced, and everything was read again. On failure earlier results stay; the next call tries
- * again. */
+/* Reads new lines. *anew: everything was read again, because a log was replaced or cut off (a
+ * resumed run, or a run that went back to a checkpoint). On failure earlier results stay; the next
+ * call tries again. */
 int et_history_update(et_history *history, bool *anew, et_error *error);
 
 void et_history_close(et_history *history); /* NULL allowed */
@@ -135,7 +135,7 @@ int64_t et_history_steps(const et_history *history);
 int64_t et_history_first_values(const et_history *history);
 
 /* Steps of an epoch, estimated from the log: the largest of step / epoch, which is slightly too
- * small; NaN: no epochs are logged. */
+ * small; NaN: the log has no epochs. */
 double et_history_steps_per_epoch(const et_history *history);
 
 /* The run's working time until `wall`, without pauses between sessions; without sessions, the time

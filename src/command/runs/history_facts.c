@@ -127,7 +127,7 @@ static const et_history_series *metric_beside(const et_history *h, const char *n
     return found ? found : et_history_find(h, metric);
 }
 
-/* A point of the same line of a log as another point; NULL: none. */
+/* The point of a series in the same line of the log as another point; NULL: none. */
 static const et_history_point *in_line_of(const et_history_series *s, const et_history_point *other)
 {
     for (size_t i = s->count; i-- > 0;) {
@@ -174,7 +174,7 @@ et_history_best et_history_best_of(const et_history *h)
     for (size_t i = 0; i < h->count && !best.series; i++)
         if (ends_in(h->series[i].name, ET_LOGGED_BEST_STEP))
             take_best(&best, h, &h->series[i]);
-    /* As et_trainer_best_comparison; of a program without such settings by the name. */
+    /* As et_trainer_best_comparison. For a program without such settings, the name decides. */
     const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
     best.lower = comp && !is_text(comp, "auto")
                      ? is_text(comp, "lower")
@@ -266,7 +266,7 @@ int64_t et_history_steps_done(const et_history *h)
     const et_value *list = et_history_sessions(h), *last = list ? list->last : NULL;
     int64_t session = larger(count_of(last, ET_SESSION_FIRST), count_of(last, ET_SESSION_LAST));
     int64_t done = h->step;
-    /* By the names of files, without a look into them. */
+    /* Uses only the names of files. */
     et_manifest files = { 0 };
     const et_path directory = et_path_of(h->model_dir, ET_CHECKPOINT_FOLDER);
     if (is_series(h))
@@ -337,7 +337,7 @@ double et_history_seconds_in_all(const et_history *h)
     return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
 }
 
-/* ---- how it is ---- */
+/* ---- the state of a run ---- */
 
 static et_history_state state_named(const char *reason)
 {

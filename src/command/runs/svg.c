@@ -61,7 +61,7 @@ static void append_attribute(et_strbuf *out, const char *name, double pixel)
     et_strbuf_append_char(out, '"');
 }
 
-/* before, after: further attributes. text NULL: nothing. */
+/* before, after: further attributes. text NULL: writes nothing. */
 static void append_text(et_strbuf *out, const char *before, double x, double y, const char *after,
                         const char *text)
 {
@@ -75,7 +75,7 @@ static void append_text(et_strbuf *out, const char *before, double x, double y, 
     et_strbuf_append(out, "</text>\n");
 }
 
-/* The text that browsers show on hover and read aloud. NULL: none. */
+/* The text that browsers show on hover and screen readers read. NULL: none. */
 static void append_title(et_strbuf *out, const char *title, const char *end)
 {
     if (!title)
@@ -158,7 +158,7 @@ typedef struct column {
     long pixel;
     double x, low, high, last;
     bool low_first; /* the lowest came before the highest */
-    bool any, more; /* there is a point, there are others */
+    bool any, more; /* has a point; has further points */
 } column;
 
 static void end_column(picture *p, column *c)
@@ -171,7 +171,7 @@ static void end_column(picture *p, column *c)
     c->any = c->more = false;
 }
 
-/* Whether point i of a curve is within the frame, and where. */
+/* Whether point i of a curve is within the frame, and its position. */
 static bool position(const picture *p, const et_chart_curve *curve, size_t i, double *x, double *y)
 {
     et_assert(i < curve->count);
@@ -180,7 +180,7 @@ static bool position(const picture *p, const et_chart_curve *curve, size_t i, do
     return !isnan(*x) && !isnan(*y);
 }
 
-/* Draws every point if there are few. A dot and a single point are lines of no length, whose round
+/* Draws every point if there are few. Dots and single points are lines of length 0, whose round
  * ends make them dots. */
 static void append_path(picture *p, const et_chart_curve *curve, bool dots)
 {

@@ -3,8 +3,8 @@
  *
  *   files -> et_analyze -> report (standard output), DIR/schema.yaml, DIR/metadata.json
  *
- * An existing file with other content is kept unless --force is given; the report is printed
- * before. If a table cannot be read to its end, nothing is written.
+ * An existing file with other content is kept unless --force is given; the report is printed in any
+ * case. If a table cannot be read to its end, no file is written.
  *
  *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
 #include <math.h>
@@ -107,7 +107,7 @@ static bool is_true(const et_value *dict, const char *key)
     return !et_value_read_bool(dict, key, &boolean, NULL) && boolean;
 }
 
-/* "~12,345" if it is estimated. */
+/* "~12,345" for an estimate. */
 static et_format distinct_of(const et_value *column)
 {
     et_format count = et_format_count(count_at(column, "distinct")), result = { "" };
@@ -130,7 +130,7 @@ static void add_number(et_grid *grid, const et_value *dict, const char *key)
     et_grid_add(grid, is ? et_format_value(number).text : "-");
 }
 
-/* Appends the table after an empty line, unless it has no rows. Releases it. */
+/* Appends an empty line and the table, unless the table has no rows. Releases the table. */
 static void append_table(et_strbuf *out, et_grid *grid)
 {
     if (grid->count > grid->columns) {
@@ -371,9 +371,9 @@ static int check(data_options *args, et_error *error)
 
 /* Both output files, and their contents. */
 typedef struct result {
-    et_path path[2];  /* "": nothing is written */
+    et_path path[2];  /* "": no file is written */
     char *text[2];    /* owned */
-    const char *made; /* the directory, if it was made for them */
+    const char *made; /* the directory, if it was made for these files */
 } result;
 
 static int open_result(result *r, const data_options *args, const et_call *call,
@@ -416,7 +416,7 @@ static int check_existing(bool *same, const char *path, const char *text, bool f
                                     path);
 }
 
-/* Either both are written or none. */
+/* Writes both files or none. */
 static int write_result(result *r, const et_analysis *analysis, const data_options *args,
                         et_error *error)
 {
@@ -537,7 +537,7 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
-/* If --target is given several times, the last use counts. Names live in arena. */
+/* The last use of --target counts. Names live in arena. */
 static int name_columns(data_options *args, et_arena *arena, et_error *error)
 {
     const size_t uses = args->targets.count;

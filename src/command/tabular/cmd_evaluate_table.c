@@ -30,7 +30,8 @@
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/target/target.h"
 
-/* Classes whose matrix is printed; confusions, lines and curves that are shown of more classes. */
+/* Most classes whose matrix is printed. For more classes: most confusions, lines and curves
+ * shown. */
 #define MATRIX_MAX    12
 #define CONFUSION_MAX 20
 #define LINES_MAX     50
@@ -531,7 +532,7 @@ static int draw(const evaluating *e, bool roc, const char *path, et_error *error
     return status;
 }
 
-/* The name of the only target; NULL: several targets, whose scores have their names. */
+/* The name of the only target; NULL: several targets, whose names are in their scores. */
 static const char *single_target(const et_evaluation *evaluation)
 {
     const et_encoded_field *target = et_table_task_of(evaluation)->target.field;

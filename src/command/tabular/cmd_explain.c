@@ -392,8 +392,8 @@ static int explain_columns(const explain_options *args, et_explain *e, const et_
 
 /* ---- rows of the run ---- */
 
-/* The rows that the run is validated on: of files of their own, or held out of the training files;
- * of folds, all rows. Texts and numbers live in arena. */
+/* The rows on which the run is validated: rows of separate files, rows held out of the training
+ * files, or, with folds, all rows. Texts and numbers live in arena. */
 static int take_own_rows(et_explain_options *how, const et_evaluation *evaluation, bool quiet,
                          et_arena *arena, et_error *error)
 {

@@ -3,7 +3,7 @@
  *   evaluation (scores, classes), history (curves), explain (importance), train.log (warnings)
  *       -> report_page -> one HTML file
  *
- * It is the command `evaluate` with another print: rows and weights are chosen as there. */
+ * The command is `evaluate` with another output: it chooses rows and weights in the same way. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -37,8 +37,8 @@
 
 /* ---- the page ---- */
 
-/* The page of `etude report`: one HTML document that needs nothing from outside, light and dark.
- * Texts may come from anyone: they are escaped. Memory that is out stays in page.html.failed. */
+/* The page of `etude report`: one HTML document for light and dark screens, which loads nothing.
+ * Texts may come from anyone, so they are escaped. page.html.failed remembers a lack of memory. */
 
 typedef struct report_page {
     et_strbuf html; /* owned by the caller */
@@ -148,7 +148,7 @@ static void page_text(report_page *page, const char *format, ...)
     et_strbuf_release(&text);
 }
 
-/* Line by line, because what is escaped is made plain first. */
+/* Line by line, because escaped text is first made plain. */
 static void append_lines(report_page *page, const char *text)
 {
     et_strbuf line = ET_STRBUF_INIT;
@@ -166,7 +166,7 @@ static void append_lines(report_page *page, const char *text)
     et_strbuf_release(&line);
 }
 
-/* Lines as they are, such as commands. */
+/* Adds lines unchanged, such as commands. */
 static void page_lines(report_page *page, const char *text)
 {
     end_facts(page);
@@ -202,10 +202,10 @@ static int page_bars(report_page *page, const et_chart_bars *bars, et_error *err
 
 #define TEXT_MAX     ((size_t)64 << 20) /* bytes of train.log and params.yaml */
 #define REPEATS      5
-#define COLUMNS_MAX  2000 /* of the table of columns */
-#define MEASURED_MAX 500  /* columns whose importance is measured */
+#define COLUMNS_MAX  2000 /* most columns of the table */
+#define MEASURED_MAX 500  /* most columns whose importance is measured */
 #define WARNINGS_MAX 50
-#define BARS_MAX     25 /* columns whose importance is drawn */
+#define BARS_MAX     25 /* most columns whose importance is drawn */
 
 typedef struct report_options {
     et_evaluate_args general;
@@ -252,7 +252,7 @@ typedef struct reporting {
 
 /* ---- the run and its data ---- */
 
-/* NULL: there is no such file. Owned by the caller. */
+/* NULL: no such file. The caller owns the text. */
 static char *read_text(const reporting *r, const char *name)
 {
     char *text;
@@ -648,7 +648,8 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
     return status;
 }
 
-/* A file that the predictor cannot read is told, because the rest of the page is as good. */
+/* If the predictor cannot read the file, the page says so, because its other parts are still
+ * good. */
 static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);

@@ -44,7 +44,7 @@ typedef struct program {
 static int be(void *self, et_roles *task, et_error *error)
 {
     const program *p = self;
-    /* The cluster's, and where its keys are. */
+    /* The cluster of the task, and the folder of its keys. */
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *config = et_value_dict(&arena);
@@ -207,7 +207,7 @@ const et_usage et_usage_scaffold = {
     "Writes a C project that trains and predicts with the installed library.", "--name iris"
 };
 
-/* It becomes a name of C, of CMake and of a directory. */
+/* The name must be valid in C, in CMake and as a directory. */
 static bool is_name(const char *name)
 {
     size_t length = strlen(name);
@@ -225,7 +225,7 @@ static int check_empty(const char *directory, et_error *error)
     DIR *open = opendir(directory);
     int entries = 0;
     if (!open)
-        return ET_OK; /* creating it reports what is wrong */
+        return ET_OK; /* making the directory reports the error */
     for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
         entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);

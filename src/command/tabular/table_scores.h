@@ -1,5 +1,5 @@
-/* The scored rows of an evaluation of a table: what `evaluate` and `report` show of classes, and
- * `report` of numbers.
+/* The scored rows of an evaluation of a table, which `evaluate` and `report` show for classes, and
+ * `report` also for numbers.
  *
  *     static int opened(void *scores, et_evaluation *evaluation, et_error *error)
  *     {
@@ -7,8 +7,8 @@
  *         return 0;
  *     }
  *
- * Then each validation adds a member to set, or with keeps_numbers one to numbers for each target.
- */
+ * Then each validation adds a member to set, or with keeps_numbers one to numbers for each
+ * target. */
 #ifndef ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 #define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 
@@ -21,7 +21,7 @@
 
 /* Tables of scored rows of classes: confusion matrix, a line for each class. */
 typedef struct et_class_tables {
-    const char *name;          /* of the set; NULL: it has none; borrowed */
+    const char *name;          /* of the set; NULL: no name; borrowed */
     const char *const *labels; /* [classes], borrowed */
     et_class_predictions of;   /* its arrays are copies in the arena of the scores */
     double *confusion;         /* [classes, classes], there too */
@@ -41,15 +41,16 @@ typedef struct et_class_chart {
     size_t capacity;
 } et_class_chart;
 
-/* The curves of sets [count]: ROC, or else calibration. ET_EDATA: there is no curve. Release after
- * a failure, too. */
+/* The curves of sets [count]: ROC, or else calibration. ET_EDATA: no curve. Release even after a
+ * failure. */
 int et_class_chart_open(et_class_chart *chart, bool roc, const et_class_tables *sets, size_t count,
                         et_error *error);
 void et_class_chart_release(et_class_chart *chart);
 
-/* Rows of a target that is a number, evenly spread if there are more than ET_NUMBER_ROWS_MAX. */
+/* Rows of a target that is a number. If there are more than ET_NUMBER_ROWS_MAX, evenly spread
+ * ones. */
 typedef struct et_number_rows {
-    const char *set;           /* NULL: it has no name; borrowed, as target */
+    const char *set;           /* NULL: no name; borrowed, as target */
     const char *target;        /* its column */
     bool median;               /* predicted are medians, of quantiles */
     double *truth, *predicted; /* [count], in the arena; in the unit of the column */
@@ -64,7 +65,7 @@ typedef struct et_table_scores {
     et_number_rows *numbers; /* [number_count], owned */
     size_t number_count, number_capacity;
     et_class_tables set[ET_TABULAR_SETS_MAX]; /* [sets] */
-    size_t sets; /* 0: nothing is scored yet, or the target is numbers */
+    size_t sets;                              /* 0: no scores yet, or the target is numbers */
 } et_table_scores;
 
 /* The task of an open evaluation of a table. */

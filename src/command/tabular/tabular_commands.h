@@ -1,5 +1,5 @@
-/* The commands for tables and their service, for the row of their kind of task; and the permutation
- * importance of input columns, which two commands share:
+/* The commands for tables and their service, for the row of their kind of task. Also the
+ * permutation importance of input columns, which two commands share:
  *
  *     et_importances all;
  *     if (et_importances_measure(&all, explain, 5, 0, &error)) ...
@@ -50,7 +50,8 @@ typedef struct et_importances {
     size_t count, left;   /* left: columns beyond `most` that were not measured */
 } et_importances;
 
-/* most: columns to measure, the schema's first; 0: all. Release after a failure, too. */
+/* most: number of columns to measure, from the schema's first; 0: all. Release even after a
+ * failure. */
 int et_importances_measure(et_importances *out, et_explain *explain, int repeats, size_t most,
                            et_error *error);
 void et_importances_release(et_importances *all);

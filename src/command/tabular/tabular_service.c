@@ -42,7 +42,7 @@
  * are some of them, or missing). Examples are typical training values, written as the column writes
  * them, dates as in ISO 8601. A column without known values has no example. */
 
-/* Values of a list to choose from, and of those that a text field suggests. */
+/* Most values of a list to choose from, and most suggestions of a text field. */
 #define CLASSES_MAX     100
 #define SUGGESTIONS_MAX 200
 
@@ -71,7 +71,7 @@ static double typical_number(const et_schema_field *field, const et_column_metad
     return field->type == ET_SCHEMA_INTEGER ? nearbyint(value) : value;
 }
 
-/* The number in the column's notation: with a decimal comma where it has one. */
+/* Writes a number in the column's notation, with a decimal comma if the column has one. */
 static const char *written_number(et_arena *arena, const et_schema_field *field, double value)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -141,8 +141,8 @@ typedef struct predictions {
     int64_t count;
     et_strbuf line;
     et_unknown_values
-        request; /* values that the model has never seen, of the request whose rows are put */
-    /* of all that were answered; printed by the thread that reads */
+        request; /* values that the model has never seen, in the request whose rows are read now */
+    /* such values of all answered requests; printed by the thread that reads */
     pthread_mutex_t lock;
     et_unknown_values unseen;
 } predictions;
@@ -155,7 +155,7 @@ typedef struct asked {
     int64_t *line;  /* [items]: of CSV; NULL of JSON */
     int64_t written;
     bool tells;              /* the answer names values that the model has never seen */
-    const et_value *unknown; /* that, a list in the request's arena; NULL: nothing */
+    const et_value *unknown; /* these values as a list in the request's arena; NULL: none */
 } asked;
 
 static const et_encoder *encoder_of(const predictions *all)
@@ -426,7 +426,7 @@ static int read_json(const predictions *all, et_service_request *request, asked 
         return et_fail(error, ET_EDATA, "rows: expected a list of objects, found %s",
                        rows ? et_json_kind_name(rows->kind) : "nothing");
     if ((int64_t)rows->count > all->items_max) {
-        request->items = (int64_t)rows->count; /* too many: none is accepted */
+        request->items = (int64_t)rows->count; /* too many: the server refuses the request */
         return ET_OK;
     }
     status = make_cells(all, request, what, rows->count, error);
@@ -588,8 +588,8 @@ static void run_batch(predictions *all)
     all->count = 0;
 }
 
-/* An invalid row ends its request: earlier rows of that request are computed but not answered. If
- * nobody waits for the request any more, its remaining rows are skipped. */
+/* An invalid row ends its request; earlier rows of the request are computed but not answered. If
+ * the client no longer waits, the remaining rows are skipped. */
 static void put_rows(predictions *all, et_service_request *request)
 {
     const asked *what = request->payload;

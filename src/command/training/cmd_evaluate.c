@@ -1,5 +1,5 @@
-/* etude evaluate, for kinds of task without their own command of that name: measures a trained
- * model, from a run or an export, on its validation data, as training does.
+/* etude evaluate, for kinds of task without their own command of this name. Measures a trained
+ * model, from a run or an export, on its validation data, like the validation of a training.
  *
  *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
  *

@@ -1,5 +1,6 @@
-/* etude train: chooses the mode. training.c has the modes that train, this file the modes that
- * follow a run, finetuning.c the mode that does both; series.c trains several models as one run. */
+/* etude train: chooses the mode. training.c has the modes that train. This file has the modes that
+ * follow a run, finetuning.c the mode that follows a run and trains. series.c trains several models
+ * as one run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,13 @@
 
 /* ---- modes that follow a run ---- */
 
-/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun: the command
- * waits for its settings and its checkpoints. It locks, writes and deletes nothing of the run.
- * Values of continuous_eval are stored in the run's directory (evaluation_log.h), so the command
- * resumes where it ended.
+/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun yet; the
+ * command waits for its settings and its checkpoints. The command locks, writes and deletes no file
+ * of the run. Values of continuous_eval are stored in the run's directory (evaluation_log.h), so
+ * the command resumes where it ended.
  *
- * Ranks evaluate together. Rank 0 decides which checkpoint is next and when the wait is over, and
- * stores the values. */
+ * Ranks evaluate together. Rank 0 chooses the next checkpoint, ends the wait and stores the
+ * values. */
 
 typedef struct following {
     const et_train_args *args;
@@ -48,7 +49,7 @@ typedef struct following {
     et_evaluation evaluation;
     et_evaluation_log log; /* of continuous_eval; rank 0's */
     et_sink *table;        /* table of measured values; NULL: values are printed as a list */
-    int64_t last;          /* the step that was measured last, -1: none */
+    int64_t last;          /* the last measured step; -1: none */
     double since;          /* monotonic time of the last checkpoint */
 } following;
 
@@ -59,7 +60,8 @@ static et_comm *ranks(const following *w)
     return w->evaluation.comm;
 }
 
-/* Waits a little; *over: for too long, and it is not known whether more is to come. */
+/* Waits a little. *over: the wait has lasted too long, and the run may never write another
+ * checkpoint. */
 static int wait_more(const following *w, bool *over, et_error *error)
 {
     const et_trainer_options *o = &w->experiment->trainer;
@@ -116,8 +118,8 @@ static int measure(following *w, et_error *error)
     return status;
 }
 
-/* The next existing checkpoint, loaded; *found false: none. A checkpoint that the run has removed
- * meanwhile does not count: then there is a newer one. */
+/* Loads the next existing checkpoint. *found false: no checkpoint. If the run has removed the
+ * checkpoint meanwhile, a newer one exists. */
 static int load_next(following *w, int64_t after, bool *found, et_error *error)
 {
     char *path;
@@ -132,8 +134,8 @@ static int load_next(following *w, int64_t after, bool *found, et_error *error)
     return et_checkpoint_wait_loaded(ranks(w), status, found);
 }
 
-/* Before the first checkpoint is there nothing is opened: a task may need files of the run that are
- * made until then. */
+/* Opens nothing before the first checkpoint exists, because a task may need files that the run
+ * makes until then. */
 static int wait_for_checkpoint(following *w, et_error *error)
 {
     char *path = NULL;
@@ -156,7 +158,7 @@ static void print_row(const char *line)
     fflush(stdout);
 }
 
-/* The loss is no column of its own, as training has it, and so one of the metrics. */
+/* The loss is one of the metrics, because there is no column of the training's loss. */
 static int open_table(following *w, et_error *error)
 {
     const et_trainer_options *o = &w->experiment->trainer;
@@ -213,7 +215,8 @@ static int measure_all(following *w, et_error *error)
     return status ? status : closed;
 }
 
-/* Nothing is recorded, and standard output is no file of the run or of those that are read. */
+/* Refuses --profile. Checks that standard output is not a file of the run or a file that the run
+ * reads. */
 static int check_outputs(const following *w, et_error *error)
 {
     et_outputs outputs = { .program = w->program, .run = w->args->model_dir };
@@ -271,7 +274,7 @@ static int follow_run(const et_call *call, const et_train_args *args, et_train_s
     return et_ranks_leave(w.evaluation.comm, call->program, status, error);
 }
 
-/* ---- what parsing leaves open ---- */
+/* ---- options that the parser does not complete ---- */
 
 /* ORDER et_train_mode. */
 static const char *const modes[ET_MODE_COUNT + 1] = {
@@ -304,8 +307,8 @@ static int check_mode(const et_train_args *args, et_error *error)
                                            : "");
 }
 
-/* The mode that Model Garden documents but never implemented has its own message, before the one
- * for unknown modes. */
+/* A mode that Model Garden documents but never implemented has its own message. Check it before
+ * unknown modes. */
 static int read_mode(et_train_args *args, et_error *error)
 {
     static const et_field row = { .kind = ET_FIELD_KIND_CHOICE, .choices = modes };

@@ -6,9 +6,8 @@
  *   ...         until the last rung, with all steps
  *
  * Trials are runs of `train`, DIR/rung-1/trial-01 and so on. Settings are a function of seed, trial
- * and --search, and results are read from the runs. So a search that was stopped or killed
- * continues where it was: finished trials are read, others resume. tune.json describes the
- * search. */
+ * and --search, and results are read from the runs. So a stopped or killed search continues:
+ * finished trials are read, others resume. tune.json describes the search. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -46,7 +45,7 @@
 #include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
 
-#define THIRD      3 /* part of the trials that goes on */
+#define THIRD      3 /* one of this many trials goes on to the next rung */
 #define RUNGS_MAX  4 /* the first one has a 27th of the steps */
 #define TRIALS_MAX 10000
 #define SPACES_MAX 64
@@ -105,8 +104,8 @@ const et_usage et_usage_tune = {
 
 /* ---- trials ---- */
 
-/* A trial is a run that `train` makes in a process of its own, by its own command line. A trial
- * that is done is not run again; one that was interrupted or killed is resumed. */
+/* A trial is a run that `train` makes in its own process, with its own command line. A finished
+ * trial is not run again; an interrupted or killed trial resumes. */
 
 #define MESSAGES_MAX ((size_t)16 << 20) /* bytes that are read for the reason of a failure */
 
@@ -154,8 +153,8 @@ typedef struct tuning {
     candidate **ranked;   /* [trials]: by rung and value, the best first */
     int trials, rungs;
     int64_t length; /* trainer.train_steps, of the last rung */
-    double ends;    /* monotonic time; 0: none */
-    int lock;       /* of the directory; -1: none. A trial's process holds it, too */
+    double ends;    /* monotonic time of the limit; 0: no limit */
+    int lock;       /* lock of the directory, which a trial's process also holds; -1: none */
     bool stopped;   /* a signal or the time limit ended the search */
     bool child;     /* this is the process of a trial, which has finished: return its status */
     const et_task_kind *kind;
@@ -199,8 +198,8 @@ static double seconds_of(const char *model_dir)
     return isnan(seconds) ? 0 : seconds;
 }
 
-/* exited: train says that the run is done. The record of a run that was killed after its last step
- * does not, although nothing is left to do. */
+/* exited: train has reported that the run is done. If the run was killed after its last step, its
+ * record does not say so. */
 static bool read_run(attempt *t, bool exited)
 {
     et_history *h = NULL;
@@ -246,7 +245,7 @@ static int take_results(const tuning *t, attempt *one, int how, int status, et_e
                  strsignal(-code));
     else if (one->end == TRIAL_FAILED)
         read_reason(t, one);
-    /* Other processes send these signals, such as the kernel when memory is short. */
+    /* Other processes send these signals: for example the kernel when memory is short. */
     const bool killed = code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
     if (one->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
         one->end = TRIAL_LOST;
@@ -319,7 +318,7 @@ static int run_process(tuning *t, attempt *one, const et_call *call, et_error *e
 
 /* ---- command lines of train ---- */
 
-/* Without memory words are missing: the arena has failed. */
+/* If memory is out, words are missing and the arena has failed. */
 typedef struct words {
     et_arena *arena;
     char **items;
@@ -454,8 +453,8 @@ static int read_settings(tuning *t, et_error *error)
     return status;
 }
 
-/* Trials whose settings do not fit together are left out; if all are, the first message is the
- * error. */
+/* Leaves out trials whose settings do not fit together. If all are left out, the first message is
+ * the error. */
 static int check_candidates(tuning *t, et_error *error)
 {
     int sound = 0;
@@ -475,7 +474,7 @@ static int check_candidates(tuning *t, et_error *error)
     return ET_OK;
 }
 
-/* Fewer trials if there are fewer combinations of values. */
+/* Draws fewer trials if there are fewer combinations of values. */
 static int draw_candidates(tuning *t, et_error *error)
 {
     et_assert(t->trials > 0 && t->spaces > 0 && !t->candidate);
@@ -608,7 +607,7 @@ static bool is_over(const tuning *t)
     return t->ends > 0 && et_clock_monotonic() >= t->ends;
 }
 
-/* A search that no trial has begun is not kept, so that the corrected command can have its name. */
+/* Removes a search without any begun trial, so that the corrected command can use its name. */
 static void forget_search(const tuning *t)
 {
     static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK, "rung-1" };
@@ -639,8 +638,8 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
     if (t->child || status)
         return status;
     t->stopped |= one.end == TRIAL_STOPPED || one.asked;
-    /* Whether all trials fail for the same reason: settings, data or the command line are wrong,
-     * and no trial has succeeded. */
+    /* Whether all trials fail for one reason: no trial has succeeded, and settings, data or the
+     * command line are wrong. */
     bool hopeless = one.end == TRIAL_FAILED && !one.asked &&
                     (one.code == EXIT_USAGE || one.code == EXIT_SETTINGS);
     for (int i = 0; i < t->trials; i++)
@@ -694,7 +693,8 @@ static int rank(tuning *t, int rung)
     return count;
 }
 
-/* A rung is for the best third of the trials that ended the one before; the first is for all. */
+/* All trials enter the first rung. The best third of the trials that finished a rung enters the
+ * next one. */
 static int search(tuning *t, et_error *error)
 {
     int status = ET_OK;
@@ -770,7 +770,7 @@ static int print_object(tuning *t, int count, const char *use, const char *again
     return et_print_json(results, error);
 }
 
-/* Also the commands that use the best trial, and that train a run with its settings. */
+/* Also prints the commands that use the best trial, and that train a run with its settings. */
 static int print_results(tuning *t, int count, et_error *error)
 {
     const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";

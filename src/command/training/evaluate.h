@@ -9,8 +9,8 @@
  * flushes. */
 int et_evaluation_print(const et_evaluation *evaluation, const et_value *logs, et_error *error);
 
-/* The same as a JSON object (print.h). more: a dict whose members are added to the object; NULL:
- * none. */
+/* Prints the values as a JSON object (print.h). more: a dict whose members are added to the object;
+ * NULL: none. */
 int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
                              const et_value *more, et_error *error);
 
@@ -20,7 +20,7 @@ const char *et_evaluation_name(const et_value *logs, const et_value *value);
 /* Additions of a kind of task to the command. */
 typedef struct et_evaluate_more {
     void *payload;
-    /* Before anything is measured; NULL: nothing. */
+    /* Called before the evaluation; NULL: not called. */
     int (*opened)(void *payload, et_evaluation *evaluation, et_error *error);
     /* In place of et_evaluation_run; NULL: that. */
     int (*run)(et_evaluation *evaluation, et_value *logs, et_error *error);

@@ -2,8 +2,8 @@
  * eval/ is written last and marks a checkpoint as done: after a kill before it, training resumes,
  * or the files are written again with the same content.
  *
- * Ranks train together. Rank 0 decides which checkpoint is next and when the wait is over; only
- * rank 0 writes values and files. */
+ * Ranks train together. Rank 0 chooses the next checkpoint and ends the wait; only rank 0 writes
+ * values and files. */
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -49,7 +49,8 @@ typedef struct finetuning {
     et_comm *comm;
     et_evaluation_log log;  /* finished work; other ranks than 0 have only the step */
     double since;           /* monotonic time of the last one */
-    int64_t last, asked_at; /* the other run's last step, 0: not known, when asked_at was done */
+    int64_t last, asked_at; /* the other run's last step (0: unknown), as read when step asked_at
+                               was done */
 } finetuning;
 
 /* ---- settings ---- */
@@ -101,7 +102,7 @@ static int check(finetuning *f, et_error *error)
 
 /* ---- the other run ---- */
 
-/* The step that is its last; 0: not known. It may be changed while it runs. */
+/* The last step of the other run; 0: unknown. The other run may change it. */
 static int64_t last_step(const finetuning *f)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -113,7 +114,8 @@ static int64_t last_step(const finetuning *f)
     return steps;
 }
 
-/* Waits a little; *over: for too long, and nothing says that more is to come. */
+/* Waits a little. *over: the wait has lasted too long, and the other run may never write another
+ * checkpoint. */
 static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
     double timeout = f->experiment->trainer.continuous_eval_timeout;
@@ -133,7 +135,7 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
                    f->from, timeout, et_format_count(f->log.last < 0 ? 0 : f->log.last).text);
 }
 
-/* Nothing is made before there is something to do. */
+/* Waits before any file is made. */
 static int wait_for_first(const finetuning *f, et_error *error)
 {
     char *path = NULL;
@@ -274,7 +276,8 @@ static bool was_removed(const finetuning *f, const char *path)
     return !et_together_decide(f->comm, ET_OK, &gone, NULL) && gone;
 }
 
-/* One that the other run has removed before it was read is passed over. */
+/* Fine-tunes one checkpoint. Skips a checkpoint that the other run has removed before it was
+ * read. */
 static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -293,8 +296,8 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
 
 /* ---- all ---- */
 
-/* The step of an interrupted fine-tuning that has its own checkpoint, -1: none. It can resume even
- * if its initial weights are gone. */
+/* The step of an interrupted fine-tuning with its own checkpoint; -1: none. It can resume even if
+ * its initial weights are missing. */
 static int64_t find_interrupted(const finetuning *f)
 {
     int64_t found = -1, at;
@@ -331,7 +334,7 @@ static int finetune_all(finetuning *f, et_error *error)
         step = f->log.last;
     for (bool over = false; !status && !over;) {
         char *path = NULL;
-        /* Settings are read only where a checkpoint was fine-tuned since they were. */
+        /* Reads the settings again only after a checkpoint was fine-tuned. */
         if (f->asked_at != f->log.last) {
             f->asked_at = f->log.last;
             f->last = last_step(f);
@@ -348,7 +351,7 @@ static int finetune_all(finetuning *f, et_error *error)
     return status;
 }
 
-/* Rank 0 owns the directory; other ranks read its files there. */
+/* Rank 0 owns the directory; the other ranks read its files. */
 static int open_directory(finetuning *f, et_error *error)
 {
     const char *run = f->args->model_dir;

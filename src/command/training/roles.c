@@ -81,7 +81,7 @@ typedef struct parts {
     et_task_trainer *trainer;
 } parts;
 
-/* By the settings that the master has written, whatever this process's command line says. */
+/* Uses the settings that the master has written, not the command line of this process. */
 static int open_parts(parts *p, const et_call *call, const et_train_args *args,
                       const et_roles *roles, et_error *error)
 {
@@ -121,7 +121,7 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
                : et_task_trainer_open(&p->trainer, p->task, p->device, p->params, &options, error);
 }
 
-/* A worker or a server. It ends with the master; only the master handles Ctrl-C. */
+/* A worker or a server ends with the master. Only the master handles Ctrl-C. */
 static int serve_or_work(const et_call *call, const et_train_args *args, const et_roles *roles,
                          et_error *error)
 {
@@ -173,7 +173,7 @@ static int open_master(et_training_cluster *self, et_trainer **out, et_task_trai
     return status ? status : et_cluster_trainer_open(out, single, &m->options, steps, error);
 }
 
-/* The training of a command line. cluster: of its master; NULL: none. */
+/* The training of a command line. cluster: the cluster of its master; NULL: none. */
 static int train(const et_call *call, const et_train_args *args, et_train_settings *settings,
                  et_training_cluster *cluster, et_error *error)
 {

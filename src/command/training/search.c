@@ -21,7 +21,7 @@ static int bad(const char *text, et_error *error)
     return et_fail(error, ET_EUSAGE, "--search %s: " EXAMPLE, text);
 }
 
-/* A finite number that is all of text [length]; *whole: it is written as an integer. */
+/* Whether text [length] is a finite number; *whole: it is written as an integer. */
 static bool read_bound(double *value, bool *whole, const char *text, size_t length)
 {
     *whole = length && strspn(text, "+-0123456789") >= length;
@@ -91,7 +91,7 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
 
 /* ---- drawing ---- */
 
-/* A value is a number here: of choices, an index. number [count] is the combination drawn last. */
+/* Values are numbers here; for choices, an index. number [count] is the last combination. */
 typedef struct drawing {
     const et_search_space *spaces;
     int count;
@@ -113,7 +113,7 @@ static double draw_number(const et_search_space *s, double u)
 {
     if (s->choices.count)
         return floor(u * (double)s->choices.count);
-    /* Each whole number has the same part of the range, also at its ends. */
+    /* Each whole number has an equal part of the range, also the first and the last. */
     const double low = s->low - (s->whole ? 0.5 : 0), high = s->high + (s->whole ? 0.5 : 0);
     const double value =
         s->log ? exp(log(low) + u * (log(high) - log(low))) : low + u * (high - low);
@@ -148,8 +148,8 @@ static bool is_finite(const drawing *d)
     return true;
 }
 
-/* Advances like a counter with values as digits; false: after the last combination, at the first
- * again. */
+/* Advances like a counter with values as digits. false: the combination was the last; it is the
+ * first again. */
 static bool advance(drawing *d)
 {
     for (int i = 0; i < d->count; i++) {
@@ -165,7 +165,8 @@ static bool advance(drawing *d)
     return false;
 }
 
-/* If draws only repeat, uses the next combination in order, so that every combination is found. */
+/* If draws only repeat combinations, takes the next one in order, so that every combination is
+ * found. */
 static bool draw_new(drawing *d, uint64_t seed, int trial)
 {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {

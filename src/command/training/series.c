@@ -1,5 +1,5 @@
 /* settings -> directory -> task -> for each candidate: trainings, score -> weights -> model. The
- * model is written last: a directory that has it is complete. */
+ * model is written last, so a directory with a model is complete. */
 #include "command/training/training.h"
 
 #include <math.h>
@@ -46,8 +46,8 @@ typedef struct series {
     const et_series *class;
     et_model_dir directory;
     bool complete; /* the run has its model */
-    bool set_up;   /* there is a run to keep */
-    int64_t begun; /* 1: a stop leaves what there is */
+    bool set_up;   /* the directory has a run to keep */
+    int64_t begun; /* 1: after a stop, the directory stays as it is */
     et_device *device;
     et_params *params;
     et_task *task;
@@ -55,12 +55,14 @@ typedef struct series {
     et_series_log log;
     et_reported reported;
     et_quiet_log quiet;
-    double said;  /* duration of this start's trainings: as it was printed last, seconds */
-    double ahead; /* by the plan, of those that are not done */
-    double spent, expected;             /* of those that are done: measured, and by the plan */
+    double said;            /* seconds: last printed duration of the trainings of this start */
+    double ahead;           /* planned seconds of the trainings that are not done */
+    double spent, expected; /* seconds of the trainings that are done: measured, and
+                               planned */
     const et_series_candidate *current; /* in training */
     bool measured;                      /* steps of the current training */
-    int64_t first_step;                 /* of this training that was seen, and its time; 0: none */
+    int64_t first_step;                 /* first observed step of the current training, and its
+                                           time; 0: none */
     double first_time;
 } series;
 
@@ -81,11 +83,12 @@ static void tell(void *listener, const char *line)
 
 typedef struct giving {
     const et_experiment *run, *candidate;
-    const char *alone; /* a setting that is left out; NULL: none */
+    const char *alone; /* a setting to leave out; NULL: none */
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
 
-/* Keeps values that the user gave, and values that differ from a new run of the same experiment. */
+/* Keeps values that the user gave, and values that differ from those of a new run of the same
+ * experiment. */
 static void keep_given(const giving *g, et_value *out, const et_value *now, const et_value *usual,
                        const char *path)
 {
@@ -367,16 +370,17 @@ static void say_plan(series *s)
 
 /* ---- how long it takes ---- */
 
-/* Seconds and steps after which the speed of a training is known; the change of a duration that is
- * printed. */
+/* The speed of a training is known after these seconds and steps. A new duration is printed if it
+ * differs by this factor. */
 #define SPEED_SECONDS 3
 #define SPEED_STEPS   5
 #define SPEED_CHANGE  1.25
 /* Seconds as planned that count before the first training: short ones mostly wait for the disk. */
 #define PLANNED 5
 
-/* Prints the duration again if it differs much from the last one, by what trainings took (spent)
- * and should have taken (expected). The plan does not change: it is the same on each machine. */
+/* Prints the duration again if it differs much from the last printed one. The estimate compares the
+ * time that trainings took (spent) with their planned time (expected). The plan does not change: it
+ * is the same on each machine. */
 static void say_time(series *s, double spent, double expected, et_progress *progress)
 {
     et_assert(spent >= 0 && expected >= 0);
@@ -534,7 +538,7 @@ static int evaluate(series *s, int which, int training, et_error *error)
 
 /* ---- all ---- */
 
-/* Adds a line to members.jsonl: the candidate has a score, or, for the reason why, is left out.
+/* Adds a line for a candidate to members.jsonl: its score, or the reason `why` it is left out.
  * Writes the whole file again, because it is small, so no line is ever incomplete. */
 static int record(series *s, int which, double seconds, const char *why, et_error *error)
 {
@@ -763,7 +767,7 @@ static int try_out(series *s, et_error *error)
     return status;
 }
 
-/* A run that has its model does not change. Checks that its settings are those of the command. */
+/* A run with a model does not change. Checks that the command has the same settings. */
 static int leave_complete(series *s, et_error *error)
 {
     et_artifact artifact;

@@ -10,11 +10,11 @@
 
 /* ---- options ---- */
 
-/* Why options of Model Garden take nothing here. */
+/* Reasons why options of Model Garden have no effect. */
 #define NO_GIN "gin configures Python functions; use --config and --set"
 #define NO_TPU "Etude trains on the CPU, not on a TPU"
 
-/* The short forms come first, as what people type most. Other names are Model Garden's. */
+/* The short forms come first, because people use them most. The other names are Model Garden's. */
 static const et_option options[] = {
     ET_OPTION_KINDS(et_train_args, settings),
     ET_OPTION_TEXT(et_train_args, experiment, "experiment", "EXPERIMENT",
@@ -91,15 +91,16 @@ const et_usage et_usage_train = { options, sizeof(et_train_args),
 
 /* ---- settings ---- */
 
-/* The beginning: the experiment named here or in a file of settings, else the settings of the
- * existing run, or of the run whose weights are used. The first file that names one counts. */
+/* Begins the settings with the experiment that the command line or a file of settings names, else
+ * with the settings of the existing run, or of the run whose weights are used. The first file that
+ * names an experiment counts. */
 static int begin(et_train_settings *settings, const et_train_args *args, const et_program *program,
                  et_error *error)
 {
     et_experiment *experiment = &settings->experiment;
     et_initial *initial = &settings->initial;
     et_arena *arena = settings->arena;
-    /* The command line goes before files, files before the run. */
+    /* The command line has priority over files, and files over the run. */
     const char *name = args->experiment;
     int status = ET_OK;
     /* A file may name its experiment: a run's own params.yaml does. */

@@ -30,7 +30,7 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
-    char new_run[256];                  /* model_dir, if it is not given */
+    char new_run[256];                  /* the chosen model_dir, if the user gave none */
     const char *mode_name;              /* NULL: not given */
     const char *init;                   /* source of the initial weights; NULL: random */
     et_train_mode mode;
@@ -38,11 +38,11 @@ typedef struct et_train_args {
     et_option_settings settings; /* between them */
     bool accept_changes, verbose, quiet, dry_run, json;
     bool async;               /* saves run in the background */
-    bool distributed;         /* by the roles of a cluster that is started here: of so many */
+    bool distributed;         /* starts a cluster on this machine, with so many tasks: */
     int64_t workers, servers; /* 0: not given */
     const char *keys;         /* of a cluster in TF_CONFIG */
     double time_limit;        /* seconds; 0: none */
-    double ends;              /* of monotonic time, when it saves and stops; 0: when it is done */
+    double ends;              /* monotonic time at which the run saves and stops; 0: no limit */
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
@@ -58,7 +58,7 @@ typedef struct et_train_settings {
     et_initial initial;  /* the source of --init; to be closed, also after a failure */
     const char *unnamed; /* first settings file, if the data chose the experiment; else NULL */
     bool assembled;
-    et_error failure; /* of the assembly; status 0: none */
+    et_error failure; /* of the assembly; status 0: no failure */
 } et_train_settings;
 
 /* Assembles experiment, files and single settings; each overrides the previous ones. Writes no

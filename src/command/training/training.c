@@ -141,8 +141,8 @@ static void opened(void *self)
     et_signals_catch(et_progress_eraser(o->progress), et_comm_rank(o->comm) != 0);
 }
 
-/* Opens the progress bar, which detects a terminal or a log file, and the library's log. Until the
- * run is open there is nothing to save, so signals print this and end the process; afterwards they
+/* Opens the progress bar, which detects a terminal or a log file, and the library's log. Before the
+ * run is open nothing can be saved, so signals print this text and end the process. Afterwards they
  * ask the run to save and stop. Only rank 0 prints. */
 static int run(et_train_job *job, et_error *error)
 {

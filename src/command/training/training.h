@@ -22,47 +22,49 @@ typedef struct et_dry_run_share {
  *     status = et_train_run(&job, &error);
  */
 typedef struct et_train_job {
-    et_training_options training; /* what people's options say; the rest is set while it runs */
+    et_training_options training; /* options of the command line; the other members are set during
+                                     the run */
     const et_train_args *args;
     et_profiling profiling;
     bool quiet;              /* standard error gets only warnings, and the bar if
                                 training.counted is set */
     et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
     et_dry_run_share *share; /* of a dry run: its model_dir has files; NULL: one training */
-    void *follower;          /* for training.follow, whose self is the job */
+    void *follower;          /* argument of training.follow, whose self is the job */
     et_quiet_log log;        /* while it runs */
 } et_train_job;
 
-/* By the command line, without settings. */
+/* Fills a job from the command line, without settings. */
 et_train_job et_train_job_of(const et_call *call, const et_train_args *args);
 
 /* Trains a new or an existing run, and prints messages to standard error. ET_EINTERRUPTED: stopped
- * on request, and saved. Signals are handled once the run is open. Without job->training.comm,
- * ranks are opened by the environment, and all leave at the end. */
+ * on request, and saved. Signals are handled as soon as the run is open. If job->training.comm is
+ * NULL, the function opens the ranks of the environment, and all ranks leave at the end. */
 int et_train_run(et_train_job *job, et_error *error);
 
-/* The training of a command line, by the roles of a cluster (roles.c): TF_CONFIG decides the role
- * of this process; --distributed starts all roles on this machine. Without both one process or
- * ranks train. */
+/* The training of a command line, with the roles of a cluster if wanted (roles.c). TF_CONFIG
+ * decides the role of this process; --distributed starts all roles on this machine. Without both,
+ * one process or ranks train. */
 int et_roles_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
                    et_error *error);
 
 /* `train` where the settings ask for several trainings (systems/modelgarden/series.h): folds, or an
- * experiment that tries several others. *wanted: whether they do; if not, nothing is done. It is
- * false also if the settings are wrong: an ordinary training then reports the error.
+ * experiment that tries several others. *wanted false: the settings ask for a single training, and
+ * nothing was done. Also false if the settings are wrong, because an ordinary training then reports
+ * the error.
  *
  * Each training is a run below RUN/members and is trained as any run. A candidate whose trainings
  * are done has a line in RUN/members.jsonl. After a kill or Ctrl-C, the same command resumes with
- * the next candidate. --time-limit is the time of all candidates together: candidates that do not
- * fit are left out, and the file says so. */
+ * the next candidate. --time-limit is the time of all candidates together. Candidates that do not
+ * fit are left out, and RUN/members.jsonl names them. */
 int et_series_train(const et_call *call, const et_train_args *args, et_train_settings *settings,
                     bool *wanted, et_error *error);
 
-/* Sends SIGALRM to the process at a monotonic time, or at once if this time has passed; ends 0:
- * never. Ends with the next training of the process. */
+/* Sends SIGALRM to the process at a monotonic time, immediately if the time has passed. ends 0:
+ * never. The next training of the process ends the timer. */
 void et_train_limit_time(double ends);
 
-/* Prints that nothing is left of a run that is complete. */
+/* Prints that a complete run has nothing left to do. */
 int et_dry_run_tell_complete(bool json, et_error *error);
 
 /* --mode continuous_train_and_eval: fine-tunes a model from each new checkpoint of another run, to

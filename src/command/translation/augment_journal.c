@@ -70,8 +70,8 @@ static int check_work(const char *path, const void *bytes, size_t length, const 
     return status;
 }
 
-/* Whether the file is the first record, perhaps torn by a power loss: each byte equals the record's
- * or, if it never reached the disk, zero. */
+/* Whether the file is the first record, perhaps damaged by a power loss. Each byte must equal the
+ * record's byte, or be zero if it never reached the disk. */
 static bool began(const et_mapping *file, const et_strbuf *work)
 {
     const et_record_frame frame = et_record_frame_of(et_strbuf_text(work), work->length);
@@ -88,7 +88,7 @@ static bool began(const et_mapping *file, const et_strbuf *work)
 
 /* ---- opening ---- */
 
-/* The lock ends with the process. A file system without locks has none. */
+/* The lock ends with the process. Some file systems have no locks. */
 static int lock(et_augment_journal *journal, et_error *error)
 {
     struct stat file;
@@ -99,7 +99,7 @@ static int lock(et_augment_journal *journal, et_error *error)
         return et_fail(error, ET_EFORMAT, "%s is not a regular file; choose another --output",
                        journal->path);
     const bool taken = et_fd_lock(journal->lock) == ET_EBUSY;
-    /* Another process may have finished, and removed the file, since it was opened. */
+    /* Another process may have finished and removed the file after this process opened it. */
     if (taken || fstat(journal->lock, &file) || !file.st_nlink)
         return et_fail(error, ET_EBUSY,
                        "%s: another process writes the same output; wait for it, or choose another "
@@ -108,7 +108,7 @@ static int lock(et_augment_journal *journal, et_error *error)
     return ET_OK;
 }
 
-/* Counts the whole lines; *empty: there is no whole record. */
+/* Counts the whole lines. *empty: the file has no whole record. */
 static int read_head(et_augment_journal *journal, const et_value *work, const et_strbuf *text,
                      bool *empty, et_error *error)
 {
@@ -165,7 +165,7 @@ int et_augment_journal_open(et_augment_journal *journal, const char *output, con
         status = et_record_log_flush(&journal->log, error);
     et_strbuf_release(&text);
     if (status) {
-        /* A file that has got nothing goes again. */
+        /* Removes a file that is still empty. */
         struct stat file;
         et_assert(journal->lock < 0 || journal->path);
         if (journal->lock >= 0 && !fstat(journal->lock, &file) && file.st_nlink && !file.st_size)

@@ -1,15 +1,14 @@
 /* The translations of `etude augment` while it works, in one file next to its output, OUTPUT.part:
- * TFRecords, of which the first is a JSON object of what the translations depend on, and each other
- * one is a line. A process that was killed leaves whole lines and perhaps an incomplete record,
- * which the next process cuts off.
+ * TFRecords. The first record is a JSON object with everything on which the translations depend;
+ * each other record is a line. A killed process leaves whole lines and perhaps an incomplete
+ * record, which the next process cuts off.
  *
  *     status = et_augment_journal_open(&journal, "synthetic.en", work, &error);
  *     while (journal.lines < count)
  *         status = et_augment_journal_add(&journal, &line, &error);
  *     status = et_augment_journal_read(&journal, use, self, &error);    all lines, in order
  *     status = et_augment_journal_remove(&journal, &error);
- *     et_augment_journal_close(&journal);
- */
+ *     et_augment_journal_close(&journal); */
 #ifndef ETUDE_COMMAND_TRANSLATION_AUGMENT_JOURNAL_H
 #define ETUDE_COMMAND_TRANSLATION_AUGMENT_JOURNAL_H
 
@@ -53,7 +52,7 @@ typedef int et_augment_journal_fn(void *self, const et_augment_line *line, et_er
 int et_augment_journal_read(et_augment_journal *journal, et_augment_journal_fn *use, void *self,
                             et_error *error);
 
-/* Removes the file, whose translations are elsewhere. */
+/* Removes the file, because the outputs have its translations. */
 int et_augment_journal_remove(et_augment_journal *journal, et_error *error);
 
 /* The file stays. A closed journal is allowed. */

@@ -8,9 +8,9 @@
  *   data -> batches -> translator -> OUTPUT.part -- all lines, and data again --> filter -> outputs
  *
  * 1. A translation depends only on its line, its number and the options in OUTPUT.part. So a killed
- *    command continues after the last line there, and gives the same bytes.
- * 2. The filter comes after all translations and is no part of them.
- * 3. OUTPUT.part is removed when both outputs are there. */
+ *   command continues after the last line in this file, and gives the same bytes.
+ * 2. The filter runs after all translations and does not change them.
+ * 3. OUTPUT.part is removed when both outputs are complete. */
 #include <math.h>
 #include <string.h>
 
@@ -38,9 +38,9 @@
 #include "formats/records/packed.h"
 #include "tasks/translation/decoding/translator_private.h"
 
-/* Limits of a batch. The next batch is twice as large after less than SHORT seconds, and half as
- * large after more than LONG: sorting by length needs many lines, but a stop loses the lines of its
- * batch. */
+/* Limits of a batch. The next batch has twice as many lines after less than SHORT seconds, and half
+ * as many after more than LONG. Sorting by length needs many lines, but a stop loses the lines of
+ * the current batch. */
 #define BATCH_MAX 2048
 #define BATCH_MIN 64
 #define SHORT     4.0
@@ -108,7 +108,7 @@ typedef struct augmentation {
 
 /* ---- files ---- */
 
-/* The file's name after its last dot, without .gz; "" if there is none. */
+/* The part of the file's name after its last dot, without .gz; "" without a dot. */
 static const char *ending_of(const char *path, size_t *length)
 {
     const char *base = et_path_base(path);
@@ -124,7 +124,7 @@ static bool is_same_ending(const char *a, size_t a_length, const char *b, size_t
     return a_length == b_length && !strncmp(a, b, a_length);
 }
 
-/* The common ending of all data files; *length 0: none. */
+/* The common ending of all data files. *length 0: none. */
 static const char *ending_of_data(const et_strings *data, size_t *length)
 {
     size_t other;
@@ -264,7 +264,7 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
     int64_t *tokens = et_alloc(lines->count, sizeof *tokens);
     int status =
         items && tokens ? ET_OK : et_alloc_failed(error, lines->count * sizeof *items, "lines");
-    /* A line that is too long is left out later, so it is not translated. */
+    /* A line that is too long is left out later, so it needs no translation. */
     for (size_t i = 0; i < lines->count && !status; i++) {
         status = et_sides_encode(&translator->sides, false, lines->items[i],
                                  strlen(lines->items[i]), &ids, error);

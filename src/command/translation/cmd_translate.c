@@ -7,12 +7,12 @@
  *
  *   stdin -> available lines [at most BATCH] -> translator -> stdout, flushed -> the next lines
  *
- * A translation depends only on its line (a sampled one also on the line's number), so the size of
- * batches changes the speed and no word. The same holds for ranks, which divide the lines of a
- * batch: rank 0 reads for all, and only rank 0 writes.
+ * A translation depends only on its line (with sampling also on the line's number). So the size of
+ * batches and the number of ranks change the speed, but no word. Ranks divide the lines of a batch;
+ * only rank 0 reads and writes.
  *
- * --split and --format translate pieces of the input and put them together again; a
- * format needs the whole input.
+ * --split and --format translate pieces of the input and join the translations; a format needs the
+ * whole input.
  *
  * Plain translations are printed alone, other results as in translating.h. */
 #include <stdint.h>
@@ -129,8 +129,8 @@ typedef struct documents {
     et_document_counts counts;
 } documents;
 
-/* Standard output, flushed after each write, or a file that becomes visible when it is complete;
- * after a failure there is no file. With several ranks only rank 0 writes. */
+/* Standard output, flushed after each write, or a file that becomes visible when it is complete.
+ * After a failure there is no file. Only rank 0 writes. */
 typedef struct line_output {
     bool file, open;
     bool silent; /* another rank's */
@@ -268,7 +268,7 @@ typedef struct translate_options {
     int chosen;                /* --format; 0: by the input's ending */
     bool split;                /* cut lines into sentences */
     const char *language;      /* of the sentences; NULL: all */
-    documents *texts;          /* NULL: neither format nor split */
+    documents *texts;          /* NULL: neither a format nor --split */
 } translate_options;
 
 static const char *const invalid[] = { "stop", "replace", NULL };
@@ -364,7 +364,7 @@ static int check(const translate_options *args, et_error *error)
     if (args->score_targets && needless)
         return et_fail(error, ET_EUSAGE, "--score-targets: translations are given, so leave out %s",
                        needless);
-    /* Texts have one translation and nothing else. */
+    /* Texts have one translation and no other results. */
     const char *other = args->results > 1     ? "--n-best"
                         : args->scores        ? "--scores"
                         : args->alignments    ? "--alignments"
@@ -385,7 +385,8 @@ static int check(const translate_options *args, et_error *error)
     return ET_OK;
 }
 
-/* Standard output that is appended to standard input's file would be read again, without an end. */
+/* Refuses standard output that is appended to the file of standard input, because it would be read
+ * again without an end. */
 static int check_outputs(translate_options *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
@@ -453,8 +454,8 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
     return ET_OK;
 }
 
-/* Results are written and flushed before the next lines are read, so a reader of the pipe is never
- * a batch late. The bar may be on the same terminal. */
+/* Results are written and flushed before the next lines are read, so a reader of the pipe never
+ * waits for the next batch. The bar may be on the same terminal. */
 static int translate_batch(const translate_options *args, const et_lines *lines, size_t before,
                            line_output *output, et_error *error)
 {
@@ -528,7 +529,7 @@ static int translate_lines(const translate_options *args, et_line_reader *input,
  * by then, unless they go to a file. */
 static int translate_input(const translate_options *args, line_output *output, et_error *error)
 {
-    /* If the input is a terminal, a person types; the hint goes to the terminal. */
+    /* If the input is a terminal, a person types, so a hint is printed there. */
     bool person = !args->input && isatty(STDIN_FILENO);
     if (person && isatty(STDERR_FILENO) && !args->work.quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
@@ -564,8 +565,8 @@ typedef struct translation {
     line_output output;
 } translation;
 
-/* The bar is only for people who translate a file: not if input is typed, and not if standard error
- * goes to a file. */
+/* The bar is for people who translate a file. There is no bar if a person types the input, or if
+ * standard error is a file. */
 static int translate_all(void *self, et_error *error)
 {
     translation *t = self;
@@ -595,7 +596,7 @@ static int translate_all(void *self, et_error *error)
     return status ? status : translate_input(args, &t->output, error);
 }
 
-/* A file of translations is there only if no rank has failed. */
+/* The file of translations appears only if no rank has failed. */
 static int translate(translate_options *args, et_error *error)
 {
     translation t = { .args = args };

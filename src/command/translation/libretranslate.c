@@ -118,8 +118,8 @@ const char *et_libre_code_shown(const char *code)
     return code;
 }
 
-/* Writes the code of a model for a code as a request or a tag has it, with the base of a code of
- * ISO 639-3 as ISO 639-1. A longer text is cut, and is no code. */
+/* Writes Etude's code for the code in a request or a tag. A base code of ISO 639-3 becomes its code
+ * of ISO 639-1. A text that is too long for a code is cut, and is then no code. */
 static void make_code(const char *text, size_t length, char code[ET_LANGUAGE_MAX])
 {
     char given[ET_LANGUAGE_MAX];
@@ -452,7 +452,7 @@ int et_libre_models_find(const et_libre_models *all, const char *source, const c
 typedef struct text {
     et_document *document;
     et_strbuf between;  /* of a second model: the text that the document has */
-    et_strbuf *results; /* [alternatives], owned; [count] are there */
+    et_strbuf *results; /* [alternatives], owned; the first `count` are filled */
     int count;
 } text;
 
@@ -509,7 +509,7 @@ static void print_detected(const char *source, et_strbuf *out)
 
 /* ---- reading ---- */
 
-/* NULL: it is missing, null or empty. */
+/* NULL: missing, null or empty. */
 static const et_value *member(const et_value *body, const char *key)
 {
     const et_value *value = et_value_get(body, key);
@@ -585,7 +585,7 @@ static int read_format(et_libre *r, const et_value *body, et_error *error)
                        "po format: two models, through English, would both fill in the "
                        "translations; send the texts, or translate to English first");
     if (r->format != ET_DOCUMENT_TEXT)
-        r->alternatives = 0; /* LibreTranslate's answer has none either */
+        r->alternatives = 0; /* as in LibreTranslate's answer */
     return ET_OK;
 }
 
@@ -756,8 +756,8 @@ static bool take_hypotheses(text *t, const et_hypotheses *found, size_t first, i
     return !*status;
 }
 
-/* An alternative that has lost a placeholder is left out; the best one, which comes last, is then
- * translated in parts. */
+/* Leaves out an alternative that has lost a placeholder. The best alternative comes last; if it has
+ * lost one, it is translated in parts. */
 static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t first, et_error *error)
 {
     const size_t total = et_libre_count(r);

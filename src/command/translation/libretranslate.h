@@ -1,5 +1,5 @@
 /* LibreTranslate's API, so that its clients can ask a server of Etude. A request of POST /translate
- * that has no "lines" is one of these:
+ * without "lines" has one of these forms:
  *
  *     {"q": "A dog. It runs.", "source": "en", "target": "de"}   {"translatedText": "..."}
  *     {"q": ["A dog.", "A cat."], ...}                           {"translatedText": ["...", "..."]}
@@ -11,8 +11,8 @@
  *
  * Or it is a form with these names. Unknown names are ignored, as LibreTranslate does. The target
  * chooses the tag of a multilingual model; a line's own tag holds for all its sentences. Further
- * paths are GET /languages, GET /frontend/settings and POST /detect. Texts are cut into lines, and
- * lines into sentences, if ICU is there. Source: libretranslate/app.py. */
+ * paths are GET /languages, GET /frontend/settings and POST /detect. Texts are cut into lines and,
+ * with ICU, lines into sentences. Source: libretranslate/app.py. */
 #ifndef ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
 #define ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
 
@@ -27,31 +27,30 @@
 
 /* The languages of the models that a server of LibreTranslate's API has. Each model has one source
  * and one or more targets. A multilingual model has a tag for each target, such as >>fra<<. If no
- * model has a pair, the text goes through English: one model translates the source to English,
- * another model English to the target.
+ * model has a pair, the text is translated through English: one model translates the source to
+ * English, another model English to the target.
  *
  * Codes are those of LibreTranslate's models, in lower case: zh (asked for as zh-Hans as well), zt
  * (zh-Hant), pb (pt-BR); answers have the longer names. Source: libretranslate/language.py. */
 
 typedef struct et_libre_target {
     char code[ET_LANGUAGE_MAX];
-    const char *tag; /* in front of each line; NULL: none is needed. Borrowed */
+    const char *tag; /* in front of each line; NULL: no tag. Borrowed */
 } et_libre_target;
 
 typedef struct et_libre_languages {
     char source[ET_LANGUAGE_MAX]; /* "": not known */
     et_libre_target *targets;     /* [count], owned */
     size_t count;
-    const char *tag;         /* of lines in requests without a language; NULL: none */
+    const char *tag;         /* for lines of requests without a language; NULL: no tag */
     const et_strings *known; /* the model's language tags; borrowed */
     et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
 } et_libre_languages;
 
-/* given: "en,de"; for a model with tags also "en" or "en,mul", all targets; NULL: not known. tags:
- * the targets, each as >>fra<< or fr=TAG; empty: all of `known`, the language tags of the model.
- * ET_EUSAGE: not codes, or a target without a tag. Without ICU, a warning names the missing
- * feature.
- */
+/* given: "en,de". For a model with tags also "en" or "en,mul", which mean all targets. NULL: not
+ * known. tags: the targets, each as >>fra<< or fr=TAG; empty: all of `known`, the language tags of
+ * the model. ET_EUSAGE: not codes, or a target without a tag. Without ICU, a warning names the
+ * missing feature. */
 int et_libre_languages_open(et_libre_languages *l, const char *given, const et_strings *tags,
                             const et_strings *known, et_error *error);
 void et_libre_languages_close(et_libre_languages *l);
@@ -63,10 +62,10 @@ typedef struct et_libre_models {
     et_strbuf listing; /* the answer of /languages */
 } et_libre_models;
 
-/* The languages are open; makes the listing, and logs which languages are reached through English.
- * Languages are known for each model, or there is one model. ET_ENOMEM. */
+/* Call when all languages are open. Makes the listing, and logs which languages are reached through
+ * English. With several models, the languages of each must be known. ET_ENOMEM. */
 int et_libre_models_list(et_libre_models *all, et_error *error);
-void et_libre_models_close(et_libre_models *all); /* one of zeros, too */
+void et_libre_models_close(et_libre_models *all); /* all zeros allowed */
 
 /* The way from a source to a target: one model, or two models with English between them. */
 typedef struct et_libre_route {
@@ -75,9 +74,9 @@ typedef struct et_libre_route {
     int count;
 } et_libre_route;
 
-/* The route of a request's languages. *automatic: the source is "auto", which means the source that
- * all models share. ET_ECONFIG: the languages are not known. ET_EDATA: no model has this pair, or
- * "auto" is ambiguous. */
+/* The route of a request's languages. *automatic: the source is "auto", that is the source of all
+ * models, if it is the same. ET_ECONFIG: the languages are not known. ET_EDATA: no model has this
+ * pair, or "auto" is ambiguous. */
 int et_libre_models_find(const et_libre_models *all, const char *source, const char *target,
                          et_libre_route *route, bool *automatic, et_error *error);
 
@@ -112,7 +111,7 @@ int et_libre_advance(et_libre *r, et_error *error);
 /* Writes the answer, or sets the request's status to ET_ENOMEM. */
 void et_libre_print(const et_libre *r, et_service_request *request);
 
-/* The answers of the other paths. */
+/* Write the answers for the other paths. */
 int et_libre_print_languages(const et_libre_models *models, et_service_request *request,
                              et_error *error);
 /* keyed: clients need a token. */

@@ -1,6 +1,6 @@
-/* Reads lines into memory. data/text/text.c reads files; standard input may be a terminal or a
- * pipe, and text.c reads only regular files. So standard input is read here, with the same rules:
- * UTF-8, LF or CR LF, a byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
+/* Reads lines into memory. data/text/text.c reads only regular files, but standard input may be a
+ * terminal or a pipe. So this file reads standard input, with the same rules: UTF-8, LF or CR LF, a
+ * byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
 #include "command/translation/lines.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 #include "engine/comm/together.h"
 #include "formats/events/progress.h"
 
-/* A copy with a final 0, in the arena: all are freed at once. */
+/* Copies a line with a final 0 into the arena, which frees all lines together. */
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
 {
     et_assert(lines->count <= lines->capacity);
@@ -67,17 +67,16 @@ static int add_replaced(et_lines *lines, const char *text, size_t length, et_err
 
 /* ---- standard input ---- */
 
-/* Read at a time; a pipe holds as much. */
+/* Bytes to read at once; a pipe holds as many. */
 #define PIECE ((size_t)64 << 10)
 
-/* Once lines are there, the reader waits a little for more, so that a program that writes without a
- * pause gets full batches. It waits a millisecond for each LINES_PER_MILLISECOND lines, which is
- * short compared with translating them, and never longer than WAIT_MAX. */
+/* After the first lines, the reader waits a little for more lines, so that a program that writes
+ * without a pause gets full batches. The wait is a millisecond for each LINES_PER_MILLISECOND
+ * lines, and at most WAIT_MAX milliseconds. This is short compared with translating the lines. */
 #define LINES_PER_MILLISECOND 16
 #define WAIT_MAX              20
 
-/* On the heap: a megabyte is more than a stack should be asked for. Pages that no line reaches cost
- * nothing. */
+/* On the heap, because a megabyte is large for a stack. Pages that no line reaches cost nothing. */
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error)
 {
     et_assert(fd >= 0 && name);
@@ -145,7 +144,7 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
     const size_t mark = number == 1 && !reader->keeps_ends ? et_utf8_mark(text, size) : 0;
     text += mark;
     size -= mark;
-    /* CR LF is a line end as well. */
+    /* CR LF is also a line end. */
     if (size && text[size - 1] == '\r' && !reader->keeps_ends)
         size--;
     size += ended && reader->keeps_ends;
@@ -158,7 +157,8 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
     return add_replaced(lines, text, size, error);
 }
 
-/* The next line, if it is whole or too long, or the last one without its end. */
+/* Takes the next line, if it is complete or too long, or if it is the last one without a line
+ * end. */
 static bool next(et_line_reader *reader, et_lines *lines)
 {
     size_t there = reader->end - reader->begin;
@@ -171,8 +171,8 @@ static bool next(et_line_reader *reader, et_lines *lines)
     return true;
 }
 
-/* Whether to read on: without a line always, else if something comes soon enough. first: when the
- * first of the lines was there. A signal ends the waiting. */
+/* Whether to read more. Without a line always; otherwise if input comes soon enough. first: the
+ * time of the first line. A signal ends the wait. */
 static bool comes(const et_line_reader *reader, size_t lines, double first)
 {
     struct pollfd input = { .fd = reader->fd, .events = POLLIN };
@@ -334,7 +334,7 @@ int et_lines_check_pairs(const et_lines *source, const char *source_name, const 
     return ET_OK;
 }
 
-/* Pointers to lines are invalid from here on. */
+/* Pointers to earlier lines are invalid from here on. */
 void et_lines_clear(et_lines *lines)
 {
     et_arena_release(&lines->arena);
@@ -361,7 +361,7 @@ static int split_pairs(et_lines *lines, et_lines *targets, const char *name, et_
     return ET_OK;
 }
 
-/* Leaves an empty list that may be used again. */
+/* Empties a list for reuse. */
 void et_lines_release(et_lines *lines)
 {
     et_lines_clear(lines);
@@ -369,7 +369,7 @@ void et_lines_release(et_lines *lines)
     *lines = (et_lines)ET_LINES_INIT;
 }
 
-/* Before the first line there is no rate. */
+/* Before the first line, the rate is unknown. */
 void et_lines_show(et_progress *progress, size_t done, size_t count, double start)
 {
     double seconds = et_clock_monotonic() - start;

@@ -36,31 +36,34 @@ typedef struct et_line_reader {
     struct et_text *text; /* a compressed file, or files, in place of fd; owned */
     et_strings paths;     /* its list: name */
     bool replace;         /* invalid UTF-8, and NUL, become U+FFFD */
-    bool keeps_ends;      /* lines keep their ends, and the first its byte order mark, so that
-                             together they are the text; set after open, not for a compressed file */
+    bool keeps_ends;      /* keep the ends of lines, and the byte order mark of the first line, so
+                             that all lines together are the text. Set after open, not for a
+                             compressed file */
     size_t replaced;      /* lines with replacements; a warning names the first */
     const char *name;     /* for messages; borrowed */
     size_t number;        /* of the next line, from 1 */
     char *buffer;         /* owned; bytes that were read but not returned are begin .. end */
     size_t begin, end;    /* in buffer */
     bool over;            /* the end of input was seen */
-    et_error error;       /* an error after the returned lines; its status 0: none */
-    struct et_comm *comm; /* ranks that all read: rank 0 reads, and all get its lines; set after
-                             open, which the other ranks skip. NULL: this process alone */
+    et_error error;       /* an error after the returned lines; status 0: none */
+    struct et_comm *comm; /* ranks that all call the reader: rank 0 reads, and all get its lines.
+                             Set after open, which the other ranks skip. NULL: this process alone */
 } et_line_reader;
 
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
-/* The same for a file, plain or (its name ends in .gz) compressed; that is not replaced. */
+/* Reads a file, plain, or compressed if its name ends in .gz. Invalid UTF-8 in a compressed file is
+ * not replaced. */
 int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
                              et_error *error);
-/* Files, plain or compressed, one after the other. paths must outlive the reader. */
+/* Reads files, plain or compressed, one after the other. paths must outlive the reader. */
 int et_line_reader_open_texts(et_line_reader *reader, const et_strings *paths, const char *name,
                               et_error *error);
 void et_line_reader_close(et_line_reader *reader);
 
-/* Adds the available lines, up to most (0: all up to the end). Waits only for the first line, so a
- * program that writes a line gets its answer before it writes the next. If no line was added, the
- * input is at its end. With most, the next call returns an error that comes after some lines. */
+/* Adds the available lines, up to most (0: all up to the end). Waits only for the first line. So a
+ * program that writes a line gets its answer before it writes the next line. If no line was added,
+ * the input is at its end. With most, the next call returns an error that comes after some
+ * lines. */
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
 
 /* Reads a file, plain or gzip. comm: as a reader's. */

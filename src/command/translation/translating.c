@@ -106,7 +106,7 @@ int et_translating_join(et_translating *work, et_error *error)
     return status;
 }
 
-/* All ranks must have loaded the same. */
+/* Checks that all ranks have loaded the same checkpoint. */
 static int compare(et_comm *comm, int status, const char *run, const et_translator *translator,
                    et_error *error)
 {
@@ -134,7 +134,7 @@ static int open_translator(et_translating *work, et_error *error)
                : et_ranks_compare(comm, ET_OK, NULL, et_translator_device(work->translator), error);
 }
 
-/* Called before anything is translated: the profile's steps are those of decoding. */
+/* Called before the first translation; the profile's steps are steps of decoding. */
 static int open_profile(et_translating *work, bool bar, et_error *error)
 {
     et_profiling *profiling = &work->profiling;
@@ -249,7 +249,7 @@ void et_ensemble_models_close(et_ensemble_models *models)
 
 /* ---- results ---- */
 
-/* JSON has no infinity, which a target that is impossible has as its log-probability. */
+/* JSON has no infinity, but the log-probability of an impossible target is minus infinity. */
 static void print_number(et_strbuf *out, double number)
 {
     if (isfinite(number))

@@ -40,7 +40,7 @@ typedef struct et_ensemble_models {
  * makes them the others of options. Close them after the translator that is opened with options. */
 int et_ensemble_models_open(et_ensemble_models *models, const char *const *runs, int count,
                             et_translator_options *options, et_error *error);
-void et_ensemble_models_close(et_ensemble_models *models); /* one of zeros, too */
+void et_ensemble_models_close(et_ensemble_models *models); /* all zeros allowed */
 
 typedef struct et_translating {
     const char *model_dir;         /* NULL: not given */
@@ -48,7 +48,7 @@ typedef struct et_translating {
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
-    int shortlist;                 /* whether it is used: auto, on, off */
+    int shortlist;                 /* use of the shortlist: auto, on, off */
     int64_t max_length, sentences; /* 0: the run's; 0: the translator's */
     int64_t top_k, seed;           /* top_k negative: not given */
     double top_p, temperature;     /* negative: not given */
@@ -56,7 +56,7 @@ typedef struct et_translating {
     et_translator_options options; /* passed to the translator unchanged */
     et_profiling profiling;
     bool quiet;
-    bool helps;                /* a rank whose results another rank writes */
+    bool helps;                /* this rank helps another rank, which writes the results */
     et_ensemble_runs ensemble; /* of a command that takes several runs; else zeros */
     et_ensemble_models others;
     et_translator *translator;
@@ -70,27 +70,27 @@ extern const et_option et_translating_search_options[], et_translating_decoding_
 void et_translating_take_options(et_translating *work);
 void et_translating_take_decoding(et_translating *work);
 
-/* ET_EUSAGE: a value with which nothing can be sampled. */
+/* ET_EUSAGE: a value with which sampling is impossible. */
 int et_translating_check_decoding(const et_translating *work, et_error *error);
 
-/* Sets options.comm, to be left with et_ranks_leave in any case. A rank but the first shows and
- * writes nothing from here on. */
+/* Sets options.comm; call et_ranks_leave in any case. From here on, only rank 0 shows and
+ * writes. */
 int et_translating_join(et_translating *work, et_error *error);
 
-/* fd: for the bar; -1: no bar. Checks that all ranks have the same checkpoint and the same kernels:
- * ET_EBUSY, ET_ECONFIG if one has not. With --profile, SIGINT and SIGTERM set et_stop_requested
- * from now on, and end a read that waits for input, because the profile must be written. */
+/* fd: for the bar; -1: no bar. Checks that all ranks have the same checkpoint (else ET_EBUSY) and
+ * the same kernels (else ET_ECONFIG). With --profile, SIGINT and SIGTERM set et_stop_requested from
+ * now on and end a waiting read of input, so that the profile is written. */
 int et_translating_open(et_translating *work, int fd, et_error *error);
 
 /* Opens the translator and translates the lines with it, on all ranks. results: [sources->count],
- * each the caller's on success. Shows the bar, or plain lines where standard error is no terminal.
- */
+ * each the caller's on success. Shows the bar, or plain lines if standard error is not a
+ * terminal. */
 struct et_lines;
 int et_translating_lines(et_translating *work, const struct et_lines *sources, char **results,
                          et_error *error);
 
-/* Also if it was not opened. status: of the work; returned if it failed, else the status of the
- * profile. */
+/* Allowed without open. status: the result of the work. Returns status if the work failed, else the
+ * status of the profile. */
 int et_translating_close(et_translating *work, int status, et_error *error);
 
 /* ---- results ---- */
@@ -103,7 +103,7 @@ int et_translating_close(et_translating *work, int status, et_error *error);
  *   {"line": 0, "hypotheses": [{"text": "Ein Hund rennt.", "score": -0.9204,
  *    "log_probability": -1.8301, "alignment": [[0, 0], [1, 1], [2, 2]]}]}       as JSON
  *
- * JSON is on one line, with full numbers; "alignment" is there if it was requested. */
+ * JSON is on one line, with full numbers, and has "alignment" only on request. */
 
 typedef struct et_result_lines {
     bool json, scores, alignments;

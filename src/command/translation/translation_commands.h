@@ -13,8 +13,9 @@ ET_COMMAND_NAMED(score);
 ET_COMMAND_NAMED(import);
 ET_COMMAND_NAMED(augment);
 
-/* Writes a picture of the decoder's attention for a line and its best translation by the model of a
- * run or an export: an SVG file, whole or not at all. ET_EDATA: no word was translated. */
+/* Writes a picture of the decoder's attention for a line and its best translation. The model is a
+ * run or an export. The SVG file is written completely or not at all. ET_EDATA: no word was
+ * translated. */
 int et_attention_plot(const char *run, const char *line, const char *path, et_error *error);
 
 /* ---- service ---- */

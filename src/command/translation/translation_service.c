@@ -19,9 +19,9 @@
 
 /* ---- models ---- */
 
-/* The models of a translation service. Runs of equal languages are one model, an ensemble; runs of
- * other languages are models of their own. Each model has a translator with the run's beam size,
- * and keeps the decoders of the beam sizes and numbers of results that were last asked for. */
+/* The models of a translation service. Runs of the same languages form one model, an ensemble; runs
+ * of different languages are different models. Each model has a translator with the run's beam
+ * size. It also keeps decoders for the last requested beam sizes and numbers of results. */
 
 /* Decoders of a model in addition to the usual one. */
 #define OTHERS_MAX 3
@@ -57,7 +57,7 @@ typedef struct run {
 
 /* ---- languages of runs ---- */
 
-/* Without --languages: the two languages for which the model normalizes punctuation, or the
+/* Without --languages: the two languages for which the model normalizes punctuation, or else the
  * languages of its training data, if both are known. The target of a multilingual model is mul. */
 static int read_pair(run *r, et_error *error)
 {
@@ -103,7 +103,8 @@ static int read_pairs(run *runs, size_t count, const et_service_options *o, et_e
     return status;
 }
 
-/* With models of several pairs: each pair is known, and no option is for one model alone. */
+/* Checks models of several pairs: each pair must be known, and no option may be for one model
+ * only. */
 static int check_several(const run *runs, size_t count, const et_service_options *o,
                          et_error *error)
 {
@@ -149,7 +150,7 @@ static int open_languages(served_model *m, et_libre_languages *languages, const 
     return status;
 }
 
-/* The first of runs is the model's, and the others of the same pair are its ensemble. */
+/* The first of runs is the model; the other runs of the pair are its ensemble. */
 static int open_model(served_model *m, et_libre_languages *languages, const run *runs, size_t count,
                       const et_service_options *o, et_error *error)
 {
@@ -245,8 +246,8 @@ static void describe_model(const served_model *m, const et_libre_languages *l, e
     }
 }
 
-/* The translator for a beam size and a number of results; opens it where it is not kept. Borrowed
- * until the next call. */
+/* Finds or opens the translator for a beam size and a number of results. Borrowed until the next
+ * call. */
 static int find_variant(served_models *models, size_t model, int beam, int results,
                         et_translator **out, et_error *error)
 {
@@ -358,7 +359,7 @@ static void describe(const et_service *self, et_value *facts)
 
 /* ---- reading ---- */
 
-/* A line with too many tokens is translated in pieces, which have no n-best list. */
+/* A line with too many tokens is translated in pieces, for which n-best lists are impossible. */
 static int check_length(const translations *all, const asked *to, const char *line, int64_t number,
                         et_tokens *tokens, et_error *error)
 {
@@ -409,7 +410,7 @@ static int read_lines(const translations *all, et_service_request *request, aske
     return status;
 }
 
-/* The lines of all texts. Without any, the answer is there. */
+/* Reads the lines of all texts. Without lines, the answer is already written. */
 static int read_texts(const translations *all, et_service_request *request, asked *to,
                       et_error *error)
 {
@@ -441,7 +442,7 @@ static int read_texts(const translations *all, et_service_request *request, aske
     return status;
 }
 
-/* A request of ours needs no languages if there is one model. */
+/* A request in Etude's own form needs no languages if there is one model. */
 static int find_route(const translations *all, const et_service_request *request, asked *to,
                       et_error *error)
 {
@@ -560,8 +561,8 @@ static asked *asked_of(const batch *b, size_t request)
     return b->requests[request]->payload;
 }
 
-/* The lines of all requests that wait for an answer. again: only of documents whose translations
- * have lost markup. */
+/* The lines of all requests whose client still waits. again: only lines of documents whose
+ * translations have lost markup. */
 static int begin_round(batch *b, bool again, et_error *error)
 {
     release_round(b);

@@ -19,7 +19,7 @@
 /* A batch may take this fraction of the time that a request may wait. */
 #define SHARE 0.25
 
-/* Seconds that are waited for as many items as the last batch had. */
+/* Seconds to wait for as many items as the last batch had. */
 #define LINGER 3e-3
 
 /* Weight of a new batch in the mean rate, against all earlier ones. */
@@ -172,7 +172,7 @@ static void tell(et_batcher *b)
     pthread_mutex_lock(&b->lock);
 }
 
-/* Until it is over. Under the lock. */
+/* Answers batches until the batcher is over. Called under the lock. */
 static void work(et_batcher *b)
 {
     while (!b->over) {
@@ -189,7 +189,8 @@ static void work(et_batcher *b)
         if (b->count) {
             answer_batch(b);
         } else {
-            /* Without memory for the list of a batch no job is taken, and the oldest fails. */
+            /* If the list of a batch cannot be allocated, the oldest job fails and no job is
+             * taken. */
             et_job *job = unlink_at(&b->queue, &b->queue.first);
             job->request.status = et_alloc_failed(&job->request.error, 64, "a batch");
             append(&b->done, job);
@@ -221,7 +222,7 @@ static void *run(void *payload)
 
 /* ---- reading ---- */
 
-/* Until it is over. Under the lock, which is let go while a job is read. */
+/* Reads jobs until the batcher is over. Holds the lock except while it reads a job. */
 static void *read_jobs(void *payload)
 {
     et_batcher *b = payload;
@@ -324,7 +325,7 @@ et_service *et_batcher_service(et_batcher *b)
     return b->service;
 }
 
-/* ---- calls from the other thread ---- */
+/* ---- calls of the thread that owns the jobs ---- */
 
 bool et_batcher_put(et_batcher *b, et_job *job)
 {

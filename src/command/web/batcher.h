@@ -34,7 +34,7 @@ typedef struct et_job {
     const et_service_path *path; /* NULL: the class's name */
     void *asker;
     char *body;           /* owned: the request's text */
-    const char *boundary; /* of the parts of a form; NULL: none */
+    const char *boundary; /* between the parts of a form; NULL: none */
     bool allowed;         /* a token is not required, or was given */
     int refused;          /* a status of HTTP; 0: not refused */
     double deadline;
@@ -48,10 +48,10 @@ typedef struct et_batcher_options {
     int64_t queue;   /* items that wait at most */
     int threads;     /* 0: OpenMP's default */
     double patience; /* seconds that one waits for an answer at most */
-    /* Reads a job: sets its items, group and payload; may take long. false: nothing is left to
-     * answer, because the answer is written or the job has failed. */
+    /* Reads a job: sets its items, group and payload; may take long. false: the answer is already
+     * written, or the job has failed. */
     bool (*read)(void *payload, et_job *job);
-    void (*done)(void *payload); /* there is something to take; called by the batcher's threads */
+    void (*done)(void *payload); /* called by the batcher's threads when take has a job */
     void *payload;
 } et_batcher_options;
 
@@ -75,10 +75,10 @@ et_service *et_batcher_service(et_batcher *batcher);
 
 /* false: the queue has no room for a further job; the job stays the caller's. */
 bool et_batcher_put(et_batcher *batcher, et_job *job);
-/* A job that was answered or has failed; NULL: none at the moment. */
+/* Returns a job that was answered or has failed; NULL: none yet. */
 et_job *et_batcher_take(et_batcher *batcher);
-/* Takes back a waiting job. false: it is being read or answered, or done. The service then learns
- * that the job has ended, and take will return it. */
+/* Takes back a waiting job. false: the job is being read or answered, or is done. Then the service
+ * learns that the job has ended, and take will return it. */
 bool et_batcher_withdraw(et_batcher *batcher, et_job *job);
 
 et_batcher_counts et_batcher_count(et_batcher *batcher);

@@ -33,7 +33,7 @@ typedef struct serve_options {
     et_service_options service;
     et_decision_args decision;
     et_strings languages, tags;
-    et_strings origins; /* whose pages may ask */
+    et_strings origins; /* origins whose pages may send requests */
     et_ensemble_args ensemble;
     et_ensemble_runs others;
 } serve_options;

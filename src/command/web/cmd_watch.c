@@ -1,7 +1,7 @@
 /* etude watch: a web page that follows the runs below a directory: curves, new samples, throughput,
- * warnings. Reads only, and only when the page asks, so it costs nothing while no page is open. The
- * page is built from the files in watch/ and is a part of the program; it loads nothing from
- * elsewhere.
+ * warnings. The server reads runs only when the page asks, so it costs nothing while no page is
+ * open, and it writes nothing. The page is built from the files in watch/ and is a part of the
+ * program; it loads nothing from other servers.
  *
  *     GET /            the page             POST /api/points   new points
  *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=... */
@@ -43,28 +43,29 @@
 /* ---- the board ---- */
 
 /* The board: the runs below a directory. Keeps their histories (history.h) up to date and prints
- * them as JSON. Reads only. A run keeps its number while the board is open. If its log is cut off
- * because the run resumed from a checkpoint, its generation changes, and points that were read
- * before are invalid. One thread. */
+ * them as JSON. Reads only. A run keeps its number while the board is open. If the run resumes from
+ * a checkpoint, its log is cut off. Then the run's generation changes, and earlier points are
+ * invalid. One thread. */
 
 typedef struct et_board_item {
-    char *path;          /* as it was found by the search; owned */
+    char *path;          /* as the search found it; owned */
     const char *name;    /* in path: the part after the board's directory */
     et_history *history; /* owned; NULL: it could not be read yet */
     int64_t generation;
-    char *fault; /* present fault of its files; owned; NULL: none */
+    char *fault; /* current fault of its files; owned; NULL: none */
 } et_board_item;
 
 typedef struct et_board {
     const et_program *program;
     char *directory;      /* owned */
-    char *root;           /* the same without links: paths elsewhere are not shown; malloc's */
+    char *root;           /* directory without symbolic links; files outside are not shown. Free
+                             with free() */
     et_board_item *items; /* [count] by number; owned */
     size_t count, capacity;
     double searched, updated; /* when, of et_clock_monotonic; 0: never */
 } et_board;
 
-/* Seconds between two looks for new runs, and for what runs have logged. */
+/* Seconds between two searches for new runs, and between two readings of logs. */
 #define SEARCH_INTERVAL 3
 #define UPDATE_INTERVAL 0.4
 
@@ -115,7 +116,7 @@ static void sane(const et_board *board)
 
 /* ---- updates ---- */
 
-/* A failure is stored with its run, and the run is tried again. */
+/* A failure is stored with its run, and the next reading tries the run again. */
 static void board_update(et_board *board)
 {
     double now = et_clock_monotonic();
@@ -158,8 +159,8 @@ static void board_close(et_board *board)
     et_free(board);
 }
 
-/* Looks for runs and reads them. No run is no error: there may be one soon. ET_ENOTFOUND: no such
- * directory. */
+/* Searches for runs and reads them. Finding no run is no error, because one may begin soon.
+ * ET_ENOTFOUND: no such directory. */
 static int board_open(et_board **out, const et_program *program, const char *directory,
                       et_error *error)
 {
@@ -194,8 +195,8 @@ static const et_board_item *board_find(const et_board *board, int64_t id)
 
 /* ---- all runs ---- */
 
-/* All runs, a line each, and points are printed directly, without a tree of values, because there
- * may be many. */
+/* Prints all runs, a line each. Points may be many, so they are printed without a tree of
+ * values. */
 
 /* Most points of an answer: some megabytes of text. */
 #define POINTS_MAX 200000
@@ -244,7 +245,8 @@ static void board_runs(const et_board *board, et_strbuf *out)
             for (size_t k = 0; k < h->count; k++)
                 points += (int64_t)h->series[k].count;
             if (experiment && experiment->kind == ET_VALUE_STRING) {
-                /* "kind" of "kind/size": runs of one kind have values of the same meaning. */
+                /* "kind" of "kind/size". Values of the same name have the same meaning in runs of
+                 * one kind. */
                 char kind[64];
                 snprintf(kind, sizeof kind, "%.*s", (int)strcspn(experiment->string, "/"),
                          experiment->string);
@@ -479,7 +481,7 @@ static int compare_samples(const void *a, const void *b)
     return x != y ? (x > y) - (x < y) : strcmp(left, right);
 }
 
-/* The folder of a run's samples, from its kind; NULL: none. */
+/* The folder of a run's samples, according to its kind; NULL: none. */
 static const char *sample_folder(const et_board *board, const et_board_item *item, et_arena *arena)
 {
     et_experiment experiment = { .kind = NULL };
@@ -621,7 +623,7 @@ static int http_status(int status)
     }
 }
 
-/* Answers with text, or with what went wrong, and frees the text. */
+/* Answers with text, or with the error, and frees the text. */
 static void finish(et_http_request *to, int status, const et_error *error, const char *type,
                    et_strbuf *text)
 {

@@ -36,8 +36,8 @@ static size_t take_token(const char **at)
     return length;
 }
 
-/* Reads a quoted text that begins at *at, and copies its contents. false: the closing quote is
- * missing. *fits: whether there was room. */
+/* Reads a quoted text at *at, and copies its contents. false: the closing quote is missing. *fits:
+ * the contents fit. */
 static bool take_quoted(const char **at, char *out, size_t size, bool *fits)
 {
     size_t length = 0;
@@ -73,7 +73,7 @@ typedef struct parameter {
     bool fits;
 } parameter;
 
-/* Reads "; name=value". false: it has another form. */
+/* Reads "; name=value". false: another form. */
 static bool take_parameter(const char **at, parameter *p, char *value, size_t size)
 {
     ++*at;
@@ -246,12 +246,12 @@ static int read_pairs(et_value *dict, char *text, size_t length, et_error *error
 
 /* A line that separates parts. */
 typedef struct delimiter {
-    char *line;  /* begin, with the line end before it; NULL: none */
+    char *line;  /* begin of the delimiter, including the line end before it; NULL: none */
     char *after; /* begin of the next part; NULL: this is the last delimiter */
 } delimiter;
 
-/* The next delimiter from at on, where a line begins. mark: "\r\n--" and the boundary. A line that
- * only begins like a delimiter belongs to a value. */
+/* The next delimiter, from `at` on, which is the begin of a line. mark: "\r\n--" and the boundary.
+ * A line that only begins like a delimiter belongs to a value. */
 static delimiter find_delimiter(char *at, const char *end, const char *mark)
 {
     const size_t size = strlen(mark);

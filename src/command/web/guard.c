@@ -74,8 +74,8 @@ bool et_address_is_number(const char *text)
     return strcasecmp(text, "localhost") != 0 && parse(&found, text);
 }
 
-/* An IPv6 socket accepts IPv6 only, so that the system's settings do not change which addresses
- * reach it. */
+/* An IPv6 socket accepts only IPv6, so the reachable addresses do not depend on the system's
+ * settings. */
 static int bind_to(int fd, address *to, int port)
 {
     const int on = 1;
@@ -143,7 +143,7 @@ void et_listener_close(et_listener *listener)
 
 /* ---- names ---- */
 
-/* "localhost:8080" to "localhost", "[::1]:8080" to "[::1]"; false: it is no host and port. */
+/* "localhost:8080" to "localhost", "[::1]:8080" to "[::1]"; false: not a host and a port. */
 static bool split(const char *host, char name[NAME_MAX_BYTES])
 {
     const char *end = *host == '[' ? strchr(host, ']') : strchr(host, ':');
@@ -193,7 +193,7 @@ static int port_of(const char *host, const char *name, int usual)
     return port[0] && port[1] ? (int)strtol(port + 1, NULL, 10) : usual;
 }
 
-/* usual: the port of origins that name none. */
+/* usual: the port of origins without a port. */
 static bool is_own_origin(const et_http_guard *guard, const char *origin, int usual,
                           const char *host)
 {
@@ -205,7 +205,7 @@ static bool is_own_origin(const et_http_guard *guard, const char *origin, int us
         return true;
     if (split(host, asked) && !strcasecmp(name, asked) && port == port_of(host, asked, usual))
         return true;
-    /* "[::1]" and "127.0.0.2" too. */
+    /* Also "[::1]" and "127.0.0.2". */
     char plain[NAME_MAX_BYTES];
     snprintf(plain, sizeof plain, "%s", *name == '[' ? name + 1 : name);
     plain[strcspn(plain, "]")] = 0;
@@ -257,7 +257,7 @@ bool et_http_is_origin(const char *text)
 
 /* ---- tokens ---- */
 
-/* Compares every byte of `given`, whatever it finds, so that the time does not show where the texts
+/* Compares every byte of `given` in any case, so that the time does not reveal where the texts
  * differ. */
 static bool is_equal(const char *given, const char *token)
 {

@@ -30,9 +30,9 @@ typedef struct et_http_guard {
 /* host: value of the header, "localhost:8080". */
 bool et_http_guard_host(const et_http_guard *guard, const char *host);
 /* origin: "http://localhost:8080"; "null" is allowed only by "*". host: the request's header Host.
- * Allowed: the request's host and port; the loopback, localhost and this machine's name with the
- * guard's port; the guard's hosts with any port, because a proxy may have another port; and shared
- * origins. */
+ * Allowed are: the request's host and port; the loopback, localhost and this machine's name with
+ * the guard's port; the guard's hosts with any port, because a proxy may have another port; and
+ * shared origins. */
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host);
 /* The value of the header Access-Control-Allow-Origin for a page of this origin: "*" or the origin;
  * NULL: no header. */
@@ -41,7 +41,7 @@ const char *et_http_guard_shared(const et_http_guard *guard, const char *origin)
 bool et_http_is_origin(const char *text);
 /* authorization NULL: no such header. True if no token is required. */
 bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
-/* The same for a token alone; NULL: none. */
+/* Whether a token alone is right; NULL: no token. True if no token is required. */
 bool et_http_guard_key(const et_http_guard *guard, const char *key);
 
 /* Reads the first line of a file as a token of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - .
@@ -67,7 +67,7 @@ typedef struct et_listener {
     char url[128];
 } et_listener;
 
-/* text: a numeric address; port 0: any free port. ET_EBUSY: another process listens there;
+/* text: a numeric address; port 0: any free port. ET_EBUSY: another process listens there.
  * ET_EUSAGE: not an address. */
 int et_listener_open(et_listener *listener, const char *text, int port, et_error *error);
 void et_listener_close(et_listener *listener);

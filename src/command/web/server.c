@@ -4,17 +4,16 @@
  *
  *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until answered
  *
- * A refused request is still read to its end, within the bounds: an answer that is sent earlier may
- * be lost with the rest of the client's data. If the end of a request is uncertain, it is not read
- * and its connection is closed, because the following bytes could be mistaken for another request.
- * The library itself refuses input that is no request (an invalid line or header), with its own
- * answer.
+ * A refused request is still read to its end, within the bounds, because a client that still sends
+ * may lose an early answer. If the end of a request is uncertain, the server closes the connection
+ * without reading on: the following bytes could be mistaken for another request. The library itself
+ * answers input that is no request (an invalid line or header).
  *
  * Invariants: (1) a request is freed when its connection has finished with it, never before its
  * answer: until then its connection is suspended, and the library does not touch it. (2) The time
  * limit of a connection runs from the accept, or from the end of its last answer, to the whole next
- * request, and again from the reply on. (3) There is at most one connection above the limit that
- * has sent no whole request. */
+ * request, and again from the reply on. (3) At most one connection above the limit has not sent a
+ * complete request. */
 #include "command/web/server.h"
 
 #include <microhttpd.h>
@@ -69,20 +68,20 @@ ET_LIBRARY(mhd, CALLS, ET_HTTP_FILE, "libmicrohttpd");
 /* At a stop, requests that the system has already received are read for at most so many seconds. */
 #define LAST_READ 1.0
 
-/* A body that is refused is read to its end if it is at most so many times too long. */
+/* A refused body is read to its end if it has at most this many times the allowed length. */
 #define PATIENCE 4
 
-/* Seconds between two checks for connections that are too slow. */
+/* Seconds between two searches for connections that are too slow. */
 #define CHECK_INTERVAL 0.5
 
 typedef struct connection {
     struct connection *next, **link; /* in the server's list */
     int fd;
     double since;             /* when its time began */
-    et_http_request *request; /* NULL: none has begun */
-    bool used;                /* a request of it was answered */
+    et_http_request *request; /* NULL: no request has begun */
+    bool used;                /* a request of this connection was answered */
     bool cut;                 /* the library is to find it closed */
-    bool probed;              /* its client was asked whether it is there */
+    bool probed;              /* the server has checked whether the client still exists */
     bool spoiled;             /* the path of the next request has a 0 */
     const char *target; /* of the next request, in the library's buffer: only its position is used
                          */
@@ -97,7 +96,7 @@ struct et_http {
     int connected, busy;
     unsigned arrived; /* changes with whatever comes in */
     double checked;   /* when connections were */
-    bool resumed;     /* there is something to do without any traffic */
+    bool resumed;     /* the library has work without any traffic */
     bool draining;
 };
 
@@ -107,7 +106,7 @@ struct et_http_request {
     connection *connection;
     const et_http_route *route; /* NULL: refused */
     const char *path;
-    bool answered; /* there is a response, or no memory was left for one */
+    bool answered; /* the request has a response, or no memory was left for it */
     double begun;
     char *body; /* owned, terminated */
     size_t length, capacity;
@@ -115,7 +114,7 @@ struct et_http_request {
     int refused; /* status; 0: not */
     char reason[256];
     char allow[64];                /* methods, of 405 */
-    struct MHD_Response *response; /* owned, once there is one */
+    struct MHD_Response *response; /* owned; NULL: no response yet */
     int status;                    /* of it */
     bool handed, suspended;
     bool knows_interim; /* HTTP/1.1: answers before the answer */
@@ -410,8 +409,8 @@ static void judge(et_http_request *r, const char *method, const char *version)
     r->route = r->refused ? NULL : route;
 }
 
-/* Whether to answer before the body: its end is not certain, it is much too long, or the client
- * waits to be asked. */
+/* Whether to answer before the body is read: the end of the request is uncertain, the body is much
+ * too long, or the client waits for permission to send it. */
 static bool answers_early(const et_http_request *r)
 {
     const char *length = et_http_header(r, "Content-Length");
@@ -434,8 +433,8 @@ static void drop_body(et_http_request *r)
     r->length = r->capacity = 0;
 }
 
-/* The buffer grows with the received bytes, not with the announced length. false: the client has
- * sent PATIENCE times too many. */
+/* The buffer grows with the received bytes, not with the announced length. false: the body has
+ * PATIENCE times the allowed bytes. */
 static bool add_body(et_http_request *r, const char *bytes, size_t count)
 {
     const size_t most = r->http->options.body_max;
@@ -505,7 +504,7 @@ static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const c
     return send_response(r);
 }
 
-/* All of it is there. */
+/* The request is complete. */
 static enum MHD_Result finish(et_http_request *r)
 {
     if (r->answered)
@@ -557,8 +556,8 @@ static bool is_whole(const et_http_request *r)
     return r && (r->handed || r->response);
 }
 
-/* If there are too many connections, closes the oldest that has not sent a whole request. newest:
- * is not closed; NULL: any may be. */
+/* If there are too many connections, closes the oldest one without a complete request. newest: is
+ * not closed; NULL: any may be closed. */
 static void make_room(et_http *http, const connection *newest)
 {
     connection *oldest = NULL;
@@ -611,7 +610,7 @@ static void *on_target(void *payload, const char *target, struct MHD_Connection 
     c->target = target;
     c->target_length = strlen(target);
     c->spoiled = zero && (size_t)(zero - target) < strcspn(target, "?");
-    return NULL; /* what *out is in on_request */
+    return NULL; /* on_request gets this value in *out */
 }
 
 static void on_connection(void *payload, struct MHD_Connection *from, void **context,

@@ -1,5 +1,5 @@
-/* An HTTP server that runs in the caller's thread. It passes whole requests to a table of routes;
- * they are answered then or later.
+/* An HTTP server that runs in the caller's thread. It passes whole requests to a table of routes,
+ * which answers them immediately or later.
  *
  *     static const et_http_route routes[] = {
  *         { "GET", "/health", true, health, NULL, false },
@@ -16,14 +16,14 @@
  *
  * The server itself refuses wrong hosts, origins and tokens (guard.h), unknown paths and methods,
  * headers and bodies that are too long, and 0 bytes in a path. Errors are JSON, {"error": "..."}.
- * If the guard shares answers with other origins, the server answers OPTIONS of their browsers.
- * If the end of a request is uncertain (two different lengths, a Transfer-Encoding other than
+ * If the guard shares answers with other origins, the server answers OPTIONS of their browsers. If
+ * the end of a request is uncertain (two different lengths, a Transfer-Encoding other than
  * chunked), it is refused and the connection is closed.
  *
  * The number of connections, their bytes, and the times for a request to arrive and an answer to
  * leave are limited. At the limit of connections, a new connection replaces the oldest connection
- * without a complete request (a part of a request, or none since the last answer). If all
- * connections have complete requests, the new connection waits to be accepted. */
+ * whose next request is not complete. If all connections have complete requests, the new connection
+ * waits to be accepted. */
 #ifndef ETUDE_COMMAND_WEB_SERVER_H
 #define ETUDE_COMMAND_WEB_SERVER_H
 
@@ -37,11 +37,11 @@
 #define ET_HTTP_HEADER_SECONDS 10
 
 typedef struct et_http et_http;
-/* A request that arrived as a whole; valid until it is answered. */
+/* A complete request; valid until it is answered. */
 typedef struct et_http_request et_http_request;
 
 typedef struct et_http_route {
-    const char *method; /* "GET", which is HEAD as well, or "POST" */
+    const char *method; /* "GET", also for HEAD, or "POST" */
     const char *path;   /* the whole path */
     bool open;          /* no token is required */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
@@ -58,15 +58,15 @@ typedef struct et_http_options {
     size_t body_max;             /* bytes */
     int connections_max;
     double seconds_max; /* for a request to arrive, and for an answer to leave */
-    /* NULL, or called when a client closes the connection and handle has kept its request: the
-     * program must reply to the request; the reply is dropped. */
+    /* NULL, or called when a client closes the connection of a request that handle has kept. The
+     * program must still reply; the reply is dropped. */
     void (*gone)(void *payload, et_http_request *request);
-    /* NULL, or called for each answer, refusals as well: seconds since the request began. */
+    /* NULL, or called for each answer and each refusal. seconds: since the request began. */
     void (*answered)(void *payload, const et_http_request *request, int status, double seconds);
 } et_http_options;
 
-/* The listener's socket is the server's from here on, also after a failure; url and port stay.
- * ET_EFAIL: built without libmicrohttpd. */
+/* Adopts the listener's socket, even after a failure; url and port stay. ET_EFAIL: built without
+ * libmicrohttpd. */
 int et_http_open(et_http **out, et_listener *listener, const et_http_options *options,
                  et_error *error);
 /* Requests that are not answered by then are, with 503. NULL allowed. */
@@ -78,8 +78,8 @@ void et_http_run(et_http *http, double seconds);
 /* Call from any thread. */
 void et_http_wake(et_http *http);
 
-/* Stops accepting connections. Requests that have arrived completely are answered, and their
- * connections closed with the answer. All other connections are closed at once. */
+/* Stops accepting connections. Answers complete requests and then closes their connections. Closes
+ * all other connections immediately. */
 void et_http_drain(et_http *http);
 /* Number of requests that have begun to arrive and are not yet answered completely. After a drain,
  * only requests that have arrived completely count. */

@@ -6,8 +6,8 @@
  * A job has copies of the headers that it needs, because its request may be refused meanwhile.
  *
  * Jobs are in a list by deadline, which is also the order of arrival. A job past its deadline is
- * answered with 504 at once, and a job whose client has disconnected is dropped. If its batch is
- * already being computed, the service is told to skip the job. */
+ * answered with 504, and a job whose client has disconnected is dropped. If the batch of such a job
+ * is already being computed, the service skips the job. */
 #include "command/web/serving.h"
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@
 /* Metrics in Prometheus' text format 0.0.4: help, type and values of each metric. A bucket counts
  * everything up to its limit, so it includes the buckets before it. */
 
-/* The status of a request whose client closed the connection before the answer; HTTP has no such
+/* The status of a request whose client closed the connection before the answer. HTTP has no such
  * status. */
 #define ET_SERVING_GONE 499
 
@@ -53,7 +53,7 @@ typedef struct et_serving_metrics {
     double seconds;
 } et_serving_metrics;
 
-/* Upper limits in seconds; above the last there is +Inf. */
+/* Upper limits in seconds; the last bucket has no limit (+Inf). */
 static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                    0.5,   1,    2.5,   5,    10 };
 
@@ -68,8 +68,8 @@ static void metrics_sane(const et_serving_metrics *m)
         et_assert(m->code[i - 1].count || !m->code[i].count);
 }
 
-/* An answer: whether it was of a request for items, its status, seconds from the request's headers
- * to the answer's last byte. items of counts are the caller's. */
+/* Counts an answer: whether the request was for items, its status, and the seconds from the
+ * request's headers to the answer's last byte. items of counts are the caller's. */
 static void serving_metrics_add(et_serving_metrics *m, bool of_items, int status, double seconds)
 {
     metrics_sane(m);
@@ -124,7 +124,7 @@ static void print_label(et_strbuf *out, const char *value)
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
 #define TRANSFER 60
-/* The same after a stop was requested, in addition to the time that requests may wait. */
+/* Seconds for transfers after a stop, in addition to the time that requests may wait. */
 #define LEAVING 10
 /* Seconds between two checks while nothing happens. */
 #define IDLE 0.5
@@ -218,7 +218,7 @@ bool et_service_ended(const et_service_request *request)
     return atomic_load(&((const et_job *)(const void *)request)->ended);
 }
 
-/* Whose fault a failure is. */
+/* The HTTP status tells whose fault a failure is. */
 static int http_status(int status)
 {
     switch (status) {
@@ -389,7 +389,7 @@ static void handle_items(void *payload, et_http_request *from)
 
 /* ---- other paths ---- */
 
-/* A path of the class. Without a body it is answered at once. */
+/* Handles a path of the class. Without a body, answers immediately. */
 static void handle_path(void *payload, et_http_request *from)
 {
     et_serving *s = payload;
@@ -546,7 +546,7 @@ static void reply_to_done(et_serving *s)
     }
 }
 
-/* Refuses a request that waits; if its job is being answered, that ends. */
+/* Refuses a waiting request. If its job is being answered, the service skips the job. */
 static void give_up(et_serving *s, et_job *job, int status, const char *why)
 {
     et_http_request *to = job->asker;

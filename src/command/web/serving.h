@@ -33,7 +33,7 @@ typedef struct et_serving_options {
 
 typedef struct et_serving et_serving;
 
-/* The listener's socket is the server's. Answers nothing yet. */
+/* Adopts the listener's socket. Answers no requests yet. */
 int et_serving_open(et_serving **out, et_listener *listener, const et_serving_options *options,
                     et_error *error);
 /* NULL allowed. */

@@ -48,12 +48,12 @@ int et_web_tell(const et_web *web, const char *page, et_error *error);
 void et_web_close(et_web *web);
 
 /* Finds the type of a body: JSON, or an item of `others` (ended by NULL; NULL: none), borrowed from
- * there. Returns 0, or the HTTP status that refuses the request: another type, another character
- * set than UTF-8, or compressed. */
+ * there. Returns 0, or the HTTP status of a refusal: another type, a character set other than
+ * UTF-8, or a compressed body. */
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error);
 
-/* Answers with a text, or 503 if it has failed. */
+/* Answers with a text. If the text has no memory: 503. */
 void et_web_reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text);
 /* Answers with a page. */
 void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length);

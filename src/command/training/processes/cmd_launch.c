@@ -7,8 +7,9 @@
  *                    signal's number if it was killed; 127 if there is no such program, 126 if it
  *                    may not be run
  *
- * With --restart, ranks that were killed or lost another rank (1) are started again and resume from
- * the newest checkpoint. Errors in settings, data, memory or the loss would only repeat. */
+ * With --restart, ranks that were killed or lost another rank (exit code 1) are started again and
+ * resume from the newest checkpoint. Errors in settings, data, memory or the loss would only
+ * repeat, so they end the launch. */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +62,8 @@ typedef struct attempt {
     const launch *l;
     pid_t pid[ET_RANKS_MAX]; /* 0: has ended */
     int alive;
-    int code, rank; /* of the rank that failed by itself, else of the first to fail; 0: none */
+    int code, rank; /* of the first rank that failed by itself, or else of the first rank that
+                       failed; 0: none */
     bool killing;   /* the remaining ranks get a signal */
     double kill_at; /* monotonic time; 0: nobody has failed */
     bool asked;     /* to stop, by a signal */
@@ -74,7 +76,7 @@ static void signal_all(const attempt *a, int number)
             kill(a->pid[i], number);
 }
 
-/* A rank that has lost another may be heard of before that one. */
+/* A rank that lost another rank may end first. So a later failure may be the cause. */
 static void note_end(attempt *a, int rank, int status)
 {
     int code = WIFSIGNALED(status) ? KILLED + WTERMSIG(status) : WEXITSTATUS(status);
@@ -125,14 +127,14 @@ static void tell(const attempt *a, int64_t trial)
         et_print(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
 }
 
-/* Whether a word is a command of this program; what else is first is a program. */
+/* Whether a word is a command of this program. Any other first word is a program. */
 static bool is_own(const launch *l, const char *word)
 {
     const et_commands all = et_commands_of(l->call->program);
     return et_commands_find(&all, word) != NULL;
 }
 
-/* This program's own commands by itself. */
+/* Runs this program's own commands with this program's file. */
 static void choose_program(const launch *l, char **argv, char *self, size_t size)
 {
     int count = 0;

@@ -1,6 +1,6 @@
 /* Runs all tasks of a cluster on this machine, each in its own process and process group, so a
- * terminal's signals reach only the calling process, once. Signals are waited for, not caught, so
- * no variable of the process is needed. */
+ * terminal's signals reach only the calling process, once. The process waits for signals instead of
+ * catching them, so it needs no global variable. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct process {
     et_job_role role;
     int index, restarts;
     pid_t pid; /* 0: none */
-    bool good; /* it has ended as it should */
+    bool good; /* it has ended without failure */
 } process;
 
 typedef struct cluster {
@@ -37,13 +37,12 @@ typedef struct cluster {
     int listen[1 + ET_ROLES_MAX]; /* the master, then servers */
     int port[1 + ET_ROLES_MAX];
     process process[1 + 2 * ET_ROLES_MAX];
-    bool ending; /* the master was asked to stop: nobody is started again */
+    bool ending; /* the master was asked to stop, so no process is started again */
     sigset_t before;
 } cluster;
 
-/* A socket of the loopback at a port that is free. If programs bind their ports themselves, the
- * socket does not listen: it reserves the port, and with SO_REUSEADDR the programs can still bind
- * it. */
+/* A socket of the loopback at a free port. If programs bind their ports themselves, the socket only
+ * reserves the port and does not listen; SO_REUSEADDR lets the programs bind it. */
 static int listen_somewhere(int *fd, int *port, bool keeps, et_error *error)
 {
     int on = 1;
@@ -93,7 +92,7 @@ static int be(const cluster *c, const process *p, et_error *error)
         else
             roles.listen = c->listen[i];
     if (p->role == ET_JOB_PARAM_SERVER) {
-        signal(SIGTERM, SIG_IGN); /* it goes when the master has: see et_cluster_serve */
+        signal(SIGTERM, SIG_IGN); /* servers end when the master ends: see et_cluster_serve */
         threads = 1;
     }
     roles.threads = p->role == ET_JOB_MASTER ? 0 : threads > 1 ? (int)threads : 1;
@@ -123,7 +122,8 @@ static void signal_all(const cluster *c, int number)
             kill(c->process[i].pid, number);
 }
 
-/* Whom waitpid has given. A worker that was killed comes again; *again. */
+/* Finds the process that waitpid returned. *again: the process, if it is a killed worker, which is
+ * started again. */
 static process *note_end(cluster *c, pid_t pid, int how, process **again)
 {
     for (int i = 0; i < c->count; i++) {
@@ -143,7 +143,8 @@ static process *note_end(cluster *c, pid_t pid, int how, process **again)
     return NULL;
 }
 
-/* How many are there; *works: whether a worker is, or was until the master was done. */
+/* The number of living processes. *works: a worker lives, or has ended because the master was
+ * done. */
 static int count_left(const cluster *c, bool *works)
 {
     int left = 0;
@@ -155,7 +156,7 @@ static int count_left(const cluster *c, bool *works)
     return left;
 }
 
-/* Once. It saves, and servers and workers go when it has. */
+/* Stops the master, once. The master saves; servers and workers end when it has ended. */
 static void end_master(cluster *c)
 {
     if (!c->ending && c->process[0].pid)
@@ -163,7 +164,7 @@ static void end_master(cluster *c)
     c->ending = true;
 }
 
-/* One master, then servers, then workers. */
+/* The order: the master, then servers, then workers. */
 static void sane(const cluster *c)
 {
     et_assert(c->workers >= 1 && c->workers <= ET_ROLES_MAX);
@@ -206,7 +207,7 @@ static int supervise(cluster *c, int *code, bool *child, process **self, et_erro
         }
         count_left(c, &works);
         if (!alone && !works)
-            alone = et_clock_monotonic(); /* nobody computes, and nobody comes again */
+            alone = et_clock_monotonic(); /* no worker computes, and none is started again */
         if (!ended && alone && et_clock_monotonic() - alone > ALONE)
             end_master(c);
         if (ended && et_clock_monotonic() - ended > LEAVE)

@@ -17,8 +17,8 @@
 typedef struct et_roles {
     et_job_config *config;
     et_keys keys;
-    int listen;  /* a socket at its address; 0: none */
-    int threads; /* that it is to have; 0: all */
+    int listen;  /* a socket that listens at the task's address; 0: none */
+    int threads; /* number of threads to use; 0: all */
 } et_roles;
 
 typedef struct et_local_cluster {

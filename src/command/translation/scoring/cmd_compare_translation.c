@@ -205,7 +205,7 @@ static int score_all(comparison *c, et_error *error)
     return status;
 }
 
-/* In how many sentences an output is better than the other. */
+/* The number of sentences in which an output is better than the other output. */
 static int64_t count_better(const comparison *c, int side)
 {
     int64_t count = 0;

@@ -1,6 +1,6 @@
 /* etude evaluate: translates a file with a run's model and scores the translation. It checks
- * options and reads both files before it loads the model, so that a misspelt path is reported at
- * once. Without files it measures the run's own validation data, as training does
+ * options and reads both files before it loads the model, so a misspelt path is reported early.
+ * Without files it measures the run's own validation data, like training
  * (systems/training/evaluation.h).
  *
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
@@ -77,7 +77,7 @@ const et_usage et_usage_evaluate_translation = {
     "runs/a test.en test.de"
 };
 
-/* The messages for a missing option say what the option is for. */
+/* The message for a missing option names the purpose of the option. */
 static int missing(const char *option, const char *what, et_error *error)
 {
     return et_fail(error, ET_EUSAGE, "evaluate: %s is missing; name %s", option, what);
@@ -138,7 +138,7 @@ static int translate(evaluate_options *args, const et_lines *sources, char **res
 /* In one atomic write, so that --output never holds half of a translation. */
 static int write_results(const char *path, char *const *results, size_t count, et_error *error)
 {
-    /* Failures of memory are checked once, when all lines are there. */
+    /* Checks for a lack of memory once, when all lines are read. */
     et_strbuf text = ET_STRBUF_INIT;
     for (size_t i = 0; i < count; i++) {
         et_strbuf_append(&text, results[i]);
@@ -156,7 +156,7 @@ static int evaluate_lines(evaluate_options *args, const et_lines *sources,
                           const et_lines *references, et_error *error)
 {
     et_assert_equal(sources->count, references->count);
-    /* All translations are kept in memory: the references are too, and scoring needs both. */
+    /* All translations stay in memory, like the references, because scoring needs both. */
     char **results = et_alloc_zero(sources->count, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");

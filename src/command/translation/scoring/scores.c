@@ -1,6 +1,7 @@
 /* Prints scores as sacrebleu does (Post 2018, "A call for clarity in reporting BLEU scores"): the
- * value with its parts, and the signature, which gives the rules. A line for each metric; on
- * request one more, Model Garden's uncased BLEU, which has no signature and so gets a name.
+ * value with its parts, and the signature, which gives the rules. Each metric has a line. On
+ * request there is also a line of Model Garden's uncased BLEU, with its name in place of a
+ * signature.
  *
  * The scores check both lists of lines for UTF-8; the caller has compared the numbers of lines. */
 #include "command/translation/scoring/scores.h"
@@ -105,7 +106,7 @@ static int add_metric(metrics *m, int number, const et_score_options *options, e
     to->title = kind->title;
     const char *signature = kind->signature ? kind->signature : et_score_signature(to->score, own);
     const char *rest = strchr(signature, '|');
-    if (options->significance && rest) /* where sacrebleu puts it */
+    if (options->significance && rest) /* at sacrebleu's position */
         snprintf(to->signature, sizeof to->signature, "%.*s|bs:%lld|seed:%lld%s",
                  (int)(rest - signature), signature, (long long)options->samples,
                  (long long)options->seed, rest);
@@ -182,7 +183,7 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
 
 /* ---- several outputs ---- */
 
-/* The output of a program, as many lines as the references. */
+/* The output of a program: as many lines as the references. */
 typedef struct scored_output {
     const char *name;
     const char *const *lines;
@@ -254,7 +255,7 @@ static int print_significance(const comparison *c, const metric *m,
 static int print_all(const comparison *c, const metrics *all, et_error *error)
 {
     if (!c->options->significance) {
-        /* A row for each output, a column for each metric. */
+        /* A table with a row for each output and a column for each metric. */
         et_grid grid = { .columns = (size_t)all->count + 1, .left = 1 };
         et_grid_add(&grid, "output");
         for (int i = 0; i < all->count; i++)
@@ -355,15 +356,15 @@ static int compare_outputs(const scored_output *outputs, int output_count,
  *                             equal counts? -> BLEU, chrF2 [, TER, Model Garden's BLEU] -> stdout
  *   standard input  --lines--/
  *
- * Several files of hypotheses, or --significance, give tables. All lines are in memory at once: a
- * corpus score needs only sums, but the numbers of lines must agree before a score is printed. */
+ * Several files of hypotheses, or --significance, give tables. A corpus score needs only sums, but
+ * the numbers of lines must agree before a score is printed, so all lines are in memory. */
 
 /* sacrebleu's. */
 enum { SAMPLES = 1000, SEED = 12345 };
 
 typedef struct score_command {
     et_score_options score;
-    int64_t width;         /* decimals; more than 17 of a double say nothing */
+    int64_t width;         /* decimals; a double has at most 17 useful ones */
     int64_t samples, seed; /* negative: not given */
     et_strings paths;
     bool json;

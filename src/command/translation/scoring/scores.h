@@ -13,7 +13,7 @@
 
 /* How scores are computed and printed. Zeros, but tokenize, are sacrebleu's defaults. */
 typedef struct et_score_options {
-    et_strings metrics;    /* of --metrics; none: BLEU and chrF2 */
+    et_strings metrics;    /* of --metrics; empty: BLEU and chrF2 */
     int tokenize;          /* its number among et_score_tokens; -1: sacrebleu's default, 13a */
     bool lowercase;        /* of BLEU and chrF2 */
     bool case_sensitive;   /* of TER */
