@@ -1,13 +1,13 @@
 /* Decorators that see each batch: `trace` reports it to a trace, `map` changes it, `numbered`
- * numbers its samples anew. Every other method calls the inner source's. Spans count batches from 1
- * as this source makes them; if something reads ahead, the count is ahead of the training:
+ * numbers its samples anew. All other methods are the inner source's. Spans count batches from 1 as
+ * this source makes them; if something reads ahead, the count is ahead of the training:
  *
  *   batches -> trace -> prefetch:   spans on the thread that fills, batch by batch */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/batches/source.h"
 
-/* ---- what adds nothing ---- */
+/* ---- methods that call the inner source's ---- */
 
 static et_source *inner_of(const et_source *source)
 {
@@ -69,7 +69,7 @@ void *et_around_new(size_t size, const et_source_class *class, et_source *inner,
 typedef struct traced {
     et_around around;
     et_track *track; /* borrowed; of the thread that calls next */
-    int64_t batches; /* made since it was opened; a seek does not change it */
+    int64_t batches; /* batches made since the open; seeks do not change the number */
 } traced;
 
 typedef struct mapped {

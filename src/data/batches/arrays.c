@@ -18,7 +18,7 @@
 typedef struct arrays {
     et_samples samples;
     const unsigned char **data; /* [fields but the mask]; borrowed unless owned */
-    size_t *size;               /* [the same]: bytes of a row */
+    size_t *size;               /* [fields]: bytes of a row */
     size_t stride;              /* of a window; 0: as size */
     bool owned;
     int count;
@@ -148,8 +148,8 @@ int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t 
     return open_arrays(out, array, fields, count, 0, error);
 }
 
-/* As et_arrays_open, with empty[i] of each; the arrays' memory (et_alloc) is the samples' once it
- * has succeeded. */
+/* As et_arrays_open, with empty[i] for each array. On success, the samples own the memory of the
+ * arrays (et_alloc). */
 static int arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
                         int64_t count, et_error *error)
 {
@@ -332,7 +332,7 @@ static const et_samples_class sequence_class = {
     .close = sequence_close,
 };
 
-/* How many there are; all of them are int32. */
+/* Counts the integers, and checks that all fit into int32. */
 static int count_integers(int64_t *count, int64_t start, int64_t stop, int64_t step,
                           et_error *error)
 {

@@ -46,10 +46,11 @@
 #define POOL_BATCHES 256
 /* Raise this when a position comes to mean other samples. */
 #define ORDER_VERSION 2
-/* Samples: a smaller pool would sort too few of a kind together. */
+/* Least number of samples in a pool: a smaller pool would have too few samples of one size. */
 #define POOL_MIN 4096
 
-/* ORDER_VERSION with buckets; and the number of samples whose sizes are read in one call. */
+/* BUCKETED_VERSION: ORDER_VERSION with buckets. BLOCK: number of samples whose sizes are read in
+ * one call. */
 #define BUCKETED_VERSION 1
 #define BLOCK            512
 
@@ -73,11 +74,11 @@ typedef struct batches {
     /* [pool_size]: from kind 1 their sizes, in that order; for kind 0 the sort keys. */
     int32_t *size[ET_LAYOUT_KINDS];
     uint32_t *sorted;      /* [pool_size]: places in taken, as batches take them */
-    uint32_t *which;       /* [pool_size]: the samples at those places */
+    uint32_t *which;       /* [pool_size]: the sample of each place in taken */
     uint32_t *starts;      /* [pool_size + 1]: batch b takes which[starts[b]..starts[b+1]) */
     uint32_t *batch_order; /* [pool_size]: in which order batches are given; NULL: as they are */
     int64_t batches;       /* in the loaded pool */
-    int64_t loaded_epoch, loaded_pool; /* what order, and sorted, are for; -1: nothing */
+    int64_t loaded_epoch, loaded_pool; /* epoch of order, pool of sorted; -1: not loaded */
     bucket *buckets;                   /* [bucket_count]; NULL: pools are sorted */
     int bucket_count;
 } batches;
@@ -101,8 +102,7 @@ static bool has_sizes(const batches *self)
 /* Makes order, taken, size, sorted, starts and batch_order, each from the previous one and from
  * random numbers of (seed, epoch, pool). */
 
-/* The order is computed when its pool is loaded, so an epoch begins at no cost, however many
- * samples there are. */
+/* The order is computed pool by pool, so an epoch with many samples begins without delay. */
 static void load_epoch(batches *self)
 {
     if (self->loaded_epoch == self->epoch)
@@ -125,8 +125,8 @@ static int64_t pool_begin(const batches *self, int64_t pool)
     return count / self->pools * pool + (pool < count % self->pools ? pool : count % self->pools);
 }
 
-/* Counting sort: stable, so that samples of equal size stay shuffled. first[s] is at the start the
- * number of samples smaller than s, then the place for the next sample of size s. */
+/* Counting sort: stable, so that samples of equal size stay shuffled. At the start, first[s] is the
+ * number of samples smaller than s; then it is the place for the next sample of size s. */
 static void sort_pool(batches *self, int64_t count)
 {
     const int32_t *key = self->size[0];
@@ -167,7 +167,7 @@ static void cut_pool(batches *self, int64_t count)
         self->starts[++self->batches] = (uint32_t)count;
 }
 
-/* The pool goes into the site, since a random number has no field for it. */
+/* A random number has no field for the pool, so the site contains the pool. */
 static void order_batches(batches *self)
 {
     et_assert(self->batches <= self->pool_size);
@@ -229,7 +229,7 @@ static void fill_buckets(batches *self)
     et_assert_equal(self->starts[self->batches], self->samples->count);
 }
 
-/* Loads the position's pool unless it is loaded. Called before every batch. */
+/* Loads the position's pool, unless it is loaded already. Called before every batch. */
 static void load_pool(batches *self)
 {
     load_epoch(self);
@@ -294,7 +294,7 @@ static bool find_batch(batches *self)
     }
 }
 
-/* One pass ends when the epoch counter moves on; it stays ended. */
+/* A pass ends when the epoch counter advances, and stays ended. */
 static int batches_next(et_source *source, et_batch *batch, et_error *error)
 {
     batches *self = (batches *)source;
@@ -327,9 +327,9 @@ static void batches_position(const et_source *source, et_position *position)
     et_position_put(position, "fingerprint", self->fingerprint);
 }
 
-/* A position comes from a file: it is accepted only if the source could have given it. The number
- * of batches is known only when the pool has been made, so the position is tried, and undone if the
- * pool lacks it. */
+/* A position comes from a file, so it is accepted only if the source could have given it. The
+ * number of batches is known only after the pool is made. So the position is tried, and undone if
+ * the pool lacks the batch. */
 static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batch, et_error *error)
 {
     const batches before = *self;
@@ -398,7 +398,7 @@ static void batches_describe(const et_source *source, const et_batch *batch, cha
         snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
 }
 
-/* Only a pass whose samples have sizes has to be made for it. */
+/* A pass is made to count its batches only if samples have sizes. */
 static int batches_batches(et_source *source, int64_t *count, et_error *error)
 {
     batches *self = (batches *)source;
@@ -452,7 +452,7 @@ static const et_source_class batches_class = {
 
 /* ---- opening ---- */
 
-/* All that may fail but filling is here. */
+/* The functions below may fail; those above cannot, except filling. */
 
 /* The size of a single sample. */
 static int64_t size_of(batches *self, uint32_t sample, int kind)
@@ -501,8 +501,9 @@ static int check_sizes(batches *self, et_error *error)
     return ET_OK;
 }
 
-/* The number of samples that fill POOL_BATCHES batches, by the kind that needs the most batches; at
- * most all samples. most: batches of a whole epoch if all were full; 0 if every size is 0. */
+/* The number of samples that fill POOL_BATCHES batches, according to the kind that needs the most
+ * batches; at most all samples. most: number of batches of an epoch if all were full; 0 if every
+ * size is 0. */
 static int64_t automatic_pool(const batches *self)
 {
     double most = 0;
@@ -705,7 +706,7 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     self->loaded_epoch = self->loaded_pool = -1;
     self->bucket_count = o->count;
     self->buckets = et_arena_array(arena, (size_t)o->count, sizeof *self->buckets);
-    /* The largest batch of all. A bucket never holds more than there are samples. */
+    /* The largest batch of any bucket. A bucket never holds more samples than exist. */
     for (int i = 0; self->buckets && i < o->count; i++) {
         et_bucket is = o->buckets[i];
         if (is.rows > samples->count)

@@ -1,5 +1,5 @@
-/* A source from a program's iterator. Its position is a pass, the number of batches taken from it,
- * and the number of their rows, which number the samples.
+/* A source from a program's iterator. Its position has the pass, the number of batches taken from
+ * it, and the number of their rows. Rows are the numbers of samples.
  *
  * Invariants:
  *
@@ -109,7 +109,7 @@ static void factory_position(const et_source *source, et_position *position)
     et_position_put(position, "fingerprint", (int64_t)self->make.fingerprint);
 }
 
-/* Begins the pass here, so that an invalid position is refused before training continues. */
+/* Begins the pass immediately, so that an invalid position is refused before training continues. */
 static int try_position(factory *self, int64_t epoch, int64_t batch, int64_t row, et_error *error)
 {
     const factory before = *self;

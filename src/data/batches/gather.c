@@ -22,7 +22,7 @@ typedef struct offsets {
     et_layout_field *field; /* [layout.fields], owned */
     int *at;                /* [parts][fields of the part]: field numbers, one part after another */
     int *first;             /* [parts]: in at */
-    int *kind;              /* [parts]: what kind 1 of the part is */
+    int *kind;              /* [parts]: the joined kind for kind 1 of the part */
     et_arena arena;         /* of these lists */
 } offsets;
 
@@ -58,7 +58,7 @@ static int add_kinds(offsets *p, const et_layout *part, int i, et_error *error)
     return ET_OK;
 }
 
-/* row: as many as all parts have together. */
+/* row: the joined fields; as many as all parts have together. */
 static int add_fields(offsets *p, const et_layout *part, int i, et_layout_field *row,
                       et_error *error)
 {
@@ -282,7 +282,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
 typedef struct gathered {
     et_source *source; /* owned */
     et_batch *batch;
-    int64_t pass; /* of the batch before; -1: none */
+    int64_t pass; /* epoch of the previous batch; -1: none */
 } gathered;
 
 typedef struct sources {
@@ -310,7 +310,8 @@ static bool begins_pass(const gathered *part)
     return part->pass >= 0 && part->batch->epoch != part->pass;
 }
 
-/* A part that repeats would continue with rows that do not belong together. */
+/* The parts must end together: a part that repeats would continue with rows that do not belong
+ * together. */
 static int check_parts(sources *self, et_error *error)
 {
     const gathered *first = self->parts;
@@ -398,7 +399,7 @@ static int sources_seek(et_source *source, const et_position *position, et_error
     return status;
 }
 
-/* Parts that repeat are in the same pass, or next has failed. */
+/* Parts that repeat are in the same pass, because next fails otherwise. */
 static int sources_rewind(et_source *source, bool next, et_error *error)
 {
     sources *self = (sources *)source;
@@ -435,7 +436,7 @@ static void sources_close(et_source *source)
     release_sources(self);
 }
 
-/* Side by side: all have as many. */
+/* All parts have the same number of batches. */
 static int sources_batches(et_source *source, int64_t *count, et_error *error)
 {
     return et_source_batches(((sources *)source)->parts[0].source, count, error);

@@ -4,7 +4,7 @@
  *     ^                                                             |
  *     +------------------ put <-- next copies out <-- take ---------+
  *
- * A batch carries the position after it, so position gives the place of the reader, not of the
+ * A batch carries the position after it. So position gives the position of the reader, not of the
  * thread that reads ahead. next copies the slot instead of lending it, because the plan's inputs
  * are bound to the caller's arrays.
  *
@@ -34,23 +34,23 @@ typedef struct slot {
  * copies it out and puts it back. The source within is the thread's while it runs. */
 typedef struct prefetch {
     et_around around;
-    et_position position; /* after what next gave */
+    et_position position; /* the position after the last batch of next */
     int depth;
     slot *slots; /* [depth] */
     et_queue *empty, *full;
     pthread_t thread;
     bool running;     /* a thread is to be joined */
     bool ended;       /* the source within has no more: next gives empty batches */
-    et_error failure; /* what next says again and again */
+    et_error failure; /* the failure that every later next returns */
 } prefetch;
 
 /* ---- the thread ---- */
 
 /* The thread, from start to stop. It passes batches, the end and errors through `full`. */
 
-/* The thread's main. It ends by an end or an error of the inner source (which follow the batches
- * before them), or because stop finished `empty`. Then it does not put back its slot: the next
- * start makes new queues. */
+/* The thread's function. It returns after an end or an error of the inner source, which it passes
+ * on after the batches before, or because stop finished `empty`. It does not put back its slot,
+ * because the next start makes new queues. */
 static void *fill_slots(void *payload)
 {
     prefetch *self = payload;
@@ -60,7 +60,7 @@ static void *fill_slots(void *payload)
     while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
         slot *filled = item;
         status = et_source_next(self->around.inner, filled->batch, &error);
-        /* An empty batch marks the end. It is not passed on: next makes its own. */
+        /* An empty batch marks the end. The reader does not get it: next makes its own. */
         if (status || filled->batch->filled[0] == 0)
             break;
         et_source_position(self->around.inner, &filled->after);
@@ -88,7 +88,8 @@ static int start(prefetch *self, et_error *error)
     return status;
 }
 
-/* Also undoes a part of start. Batches that were read ahead are lost; restore reads them again. */
+/* Also undoes a part of start. Batches that were read ahead are lost; a restore reads them
+ * again. */
 static void stop(prefetch *self)
 {
     if (self->running) {
@@ -141,8 +142,8 @@ static void prefetch_position(const et_source *source, et_position *position)
         et_position_put(position, at->name[i], at->value[i]);
 }
 
-/* The thread is stopped while inner's position changes. If the move fails, the source only returns
- * that failure from then on, because parts of it may be at different positions. */
+/* Stops the thread while inner's position changes. If the change fails, the source only returns
+ * this failure from then on, because parts of inner may be at different positions. */
 static int restart(prefetch *self, int status, et_error *error)
 {
     if (!status) {
@@ -164,8 +165,8 @@ static int prefetch_seek(et_source *source, const et_position *position, et_erro
     return restart(self, et_source_seek(self->around.inner, position, error), error);
 }
 
-/* A new pass follows the last batch that next gave, not the batches that the thread has read
- * ahead. */
+/* A new pass begins after the last batch that next gave. Batches that were read ahead do not
+ * count. */
 static int prefetch_rewind(et_source *source, bool next, et_error *error)
 {
     prefetch *self = (prefetch *)source;
@@ -185,8 +186,7 @@ static void release(prefetch *self)
     et_free(self);
 }
 
-/* The thread owns the inner source, so it is stopped meanwhile; batches that it has read ahead are
- * read again. */
+/* Stops the thread, which uses inner. Batches that were read ahead are read again. */
 static int prefetch_batches(et_source *source, int64_t *count, et_error *error)
 {
     prefetch *self = (prefetch *)source;

@@ -16,8 +16,8 @@
 #include "engine/kernel/kernels.h"
 #include "engine/tensor/tensor.h"
 
-/* Sources whose batches have other fields than their inner source. The inner source fills a batch
- * of its own, and unchanged fields are passed on from it. */
+/* Sources whose batches have other fields than their inner source. The inner source fills its own
+ * batch, from which unchanged fields are passed on. */
 
 #define MADE (-1)
 
@@ -241,8 +241,8 @@ static int64_t stretch_of(int64_t item)
     return (item + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* Gets the next run of a sample, row i of item elements; false: none. A kernel draws in [-1, 1),
- * whose way back is exact. */
+/* Gets the next run of a sample: row i of item elements. false: none. The kernel draws in [-1, 1),
+ * from which [0, 1) is computed exactly. */
 static bool next_run(run *now, const sampler *self, const et_batch *batch, int64_t i, int64_t item)
 {
     const et_random random = { self->seed, (uint64_t)batch->epoch, self->site };

@@ -1,5 +1,5 @@
-/* Calls of source classes, and positions: a list of named numbers, the same for any decorators
- * around a source. */
+/* Calls of source classes, and positions. A position is a list of named numbers, the same for any
+ * decorators around a source. */
 #include "data/batches/source.h"
 
 #include <string.h>

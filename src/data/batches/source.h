@@ -27,8 +27,8 @@ int et_batches_take(et_source **out, et_samples *samples, const et_batches_optio
 /* As et_source_begin without moving the source; until et_source_end. */
 int et_source_claim(et_source *source, const char *reader, et_error *error);
 
-/* Calls the method rewind, or replaces a missing one. next: for data that repeat, goes to the
- * beginning of a new pass, unless the source is at the beginning of a pass. */
+/* Calls the method rewind; if it is missing, seeks the first position. next: if the source repeats
+ * and is not at the beginning of a pass, goes to the beginning of a new pass. */
 int et_source_rewind_to(et_source *source, bool next, et_error *error);
 
 bool et_position_equal(const et_position *a, const et_position *b);
@@ -36,7 +36,8 @@ bool et_position_equal(const et_position *a, const et_position *b);
 /* As et_source_part saves it. */
 int et_position_save(const et_position *position, et_value *dict, et_error *error);
 
-/* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
+/* Records each next as a span on track, which is borrowed and belongs to the thread that calls
+ * next. Owns inner. */
 int et_traced_source_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 
 void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
@@ -52,8 +53,9 @@ int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t
 
 /* ---- a source around another one: around.c ---- */
 
-/* The first members of a decorator. The methods below call the methods of inner; the class of a
- * decorator uses them where the decorator changes nothing. close frees the struct as well. */
+/* The first members of a decorator. The methods below call the methods of inner. The class of a
+ * decorator uses them for methods that the decorator does not change. close also frees the
+ * struct. */
 typedef struct et_around {
     et_source source;
     et_source *inner; /* owned */
@@ -107,34 +109,34 @@ typedef struct et_bucketed_options {
 } et_bucketed_options;
 
 /* Model Garden's rule: bounds 8, then x = max(x + 1, int(1.1 x)) below longest, then longest + 1. A
- * bucket holds lengths below its bound, and budget / bound samples: 0 if the budget is too small.
- * Returns the number of buckets; -1: more than ET_BUCKETS_MAX. */
+ * bucket takes samples with lengths below its bound, and holds budget / bound samples, 0 if the
+ * budget is too small. Returns the number of buckets; -1: more than ET_BUCKETS_MAX. */
 int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget);
-/* The same with other bounds: they begin at first, and each is `scale` times the previous one. */
+/* The same with other bounds: the first is `first`, and each is `scale` times the previous one. */
 int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale);
 
-/* Owns samples, which must have more than one kind. ET_ECONFIG: a bucket has no rows, or a sample
+/* Owns samples, which must have at least two kinds. ET_ECONFIG: a bucket has no rows, or a sample
  * is too long for the last bucket. */
 int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
                      et_error *error);
 
 /* ---- cursors ---- */
 
-/* A cursor: a source, the batch that it is read into, and the position.
+/* A cursor: a source, a batch for its data, and the position.
  *
- * Data come in passes. A pass ends when the source ends, or when the epoch of its batches changes:
- * then the batch that was read waits, as the first of the next pass. */
+ * Data come in passes. A pass ends when the source ends, or when the epoch of its batches changes.
+ * In the second case, the batch that was read waits as the first of the next pass. */
 
 typedef struct et_batch_cursor {
     et_source *source; /* borrowed */
-    et_batch *batch;   /* owned: the one read last */
+    et_batch *batch;   /* owned: the last batch */
     et_position next;  /* before batch */
     bool waits;        /* batch is the first of the next pass */
     bool begun;        /* a pass is open, and `pass` is its epoch */
     int64_t pass;
 } et_batch_cursor;
 
-/* On failure there is nothing to release. Afterwards reading allocates nothing. */
+/* After a failure there is nothing to release. After success, reading allocates nothing. */
 int et_batch_cursor_open(et_batch_cursor *cursor, et_source *source, et_error *error);
 void et_batch_cursor_release(et_batch_cursor *cursor); /* not the source */
 

@@ -1,5 +1,5 @@
 /* Decorators that choose and mix samples by number. Each maps a pick of its own numbers to picks of
- * the inner samples, CHUNK at a time, in order. None has a position.
+ * the inner samples, CHUNK at a time, in order. These decorators have no position.
  *
  * A mix with weights w[p] and passes of `count` samples: part p gives quota[p] = count w[p] / sum w
  * samples of a pass (by largest remainders), spread as evenly as possible: number n belongs to the
@@ -193,7 +193,8 @@ static int choice_open(et_samples **out, et_samples *inner, int64_t count, const
                                which ? et_checksum(which, size) : 0 };
     chosen->fingerprint = et_checksum(facts, sizeof facts);
     measure(chosen);
-    /* In a mix, other passes have other samples under the same numbers. */
+    /* In a mix, numbers stand for other samples in each pass, so sizes of the whole mix are
+     * used. */
     const et_samples *samples = inner;
     while (samples->class == &choice_class)
         samples = ((const parted *)samples)->parts[0];
@@ -239,14 +240,14 @@ int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, i
 typedef struct mixed {
     int64_t quota; /* samples of a pass */
     et_random_order order;
-    int64_t ordered; /* which of the part's passes order is of; -1: none */
+    int64_t ordered; /* pass of the part in `order`; -1: none */
 } mixed;
 
 typedef struct mix {
     parted parted;
     mixed *of; /* [parts] */
     uint64_t seed;
-    uint8_t *part_of;  /* [samples.count]: whose turn it is */
+    uint8_t *part_of;  /* [samples.count]: the part that gives this sample */
     uint32_t *turn_of; /* [samples.count]: the turn of that part in the pass */
 } mix;
 
@@ -294,7 +295,8 @@ static const et_samples_class mix_class = {
     .close = parted_close,
 };
 
-/* Largest remainders: rounded down, then one more where most was lost, the earlier part first. */
+/* Largest remainders: quotas are rounded down; then the parts that lost most get one more, the
+ * earlier part first. */
 static void make_quotas(mix *self, const double *weights, double sum)
 {
     int64_t given = 0, count = self->parted.samples.count;
@@ -314,8 +316,8 @@ static void make_quotas(mix *self, const double *weights, double sum)
     }
 }
 
-/* Turn j of a part is due at (2 j + 1) / (2 quota) of the pass. If two turns are due at once, the
- * earlier part comes first. */
+/* Turn j of a part is due at (2 j + 1) / (2 quota) of the pass. If two turns are due at the same
+ * time, the earlier part comes first. */
 static void make_turns(mix *self, uint32_t *next)
 {
     for (int64_t n = 0; n < self->parted.samples.count; n++) {
@@ -405,7 +407,7 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
         const int64_t quota = self->of[i].quota;
         const uint64_t facts[] = { print, part->fingerprint, (uint64_t)quota };
         print = et_checksum(facts, sizeof facts);
-        /* Bounds for any pass: sooner or later it has every sample of a part. */
+        /* Bounds for any pass, because every sample of a part occurs in some pass. */
         for (int k = 0; k < s->layout.kinds; k++) {
             s->total[k] += (int64_t)((double)part->total[k] * (double)quota / (double)part->count);
             s->largest[k] = part->largest[k] > s->largest[k] ? part->largest[k] : s->largest[k];
@@ -422,7 +424,7 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
 /* Filters call the program once for each sample and keep the numbers of the accepted samples: the
  * result is a subset and has no position. Splits of arrays also work by numbers. */
 
-#define ROWS 64 /* that are made at once */
+#define ROWS 64 /* most rows to make in one call */
 
 /* Samples begin .. begin + count - 1 of the first pass. */
 static int fill(et_samples *inner, et_batch *batch, int64_t begin, int64_t count, et_error *error)
@@ -504,7 +506,7 @@ int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
     return ET_OK;
 }
 
-/* The samples which[begin .. end - 1]; none: NULL. */
+/* The samples which[begin .. end - 1]; NULL if there are none. */
 static int open_part(et_samples **out, const et_array *arrays, int fields, int64_t count,
                      const uint32_t *which, int64_t begin, int64_t end, et_error *error)
 {
@@ -551,8 +553,8 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
 
 /* Interleaving is a permutation of the samples of all parts, concatenated; it is computed once. The
  * rule is tf.data's: slots 0 to cycle - 1 are visited in turn. An empty slot takes the next part.
- * Each slot gives up to `block` samples. The end of a part is noticed when one more sample is asked
- * for: then its slot is empty until its next turn. */
+ * Each slot gives up to `block` samples. The end of a part is noticed only at the request for one
+ * more sample. Then its slot is empty until the slot's next turn. */
 
 typedef struct joined {
     parted parted;

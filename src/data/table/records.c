@@ -1,8 +1,8 @@
 /* Samples from records. Opening reads every record once: it parses the record and checks each
  * declared feature (present, right kind, as many values as the shape has, integers that fit). It
  * keeps the sizes for planning batches: 16 bytes per record, and 4 for each of its variable fields.
- * Filling a batch parses the record again, into a block as large as the largest record needed, so
- * no memory is allocated. It can fail only if the file was changed.
+ * Filling a batch parses the record again, into a block that fits the largest record, so no memory
+ * is allocated. Filling can fail only if the file was changed.
  *
  *   layout   the declared fields in their order, after a variable one its offsets, then the mask
  *   kind 0   samples; each variable field is a separate kind */
@@ -64,7 +64,7 @@ static const void *bytes_of(const file *f, size_t *size)
 
 /* ---- walking ---- */
 
-/* All of a file that is in memory. On failure there are no more records than before. */
+/* Lists all records of a file in memory. After a failure, there are no more records than before. */
 static int walk(record_files *self, const file *f, et_error *error)
 {
     size_t size, length, before = self->record_count;
@@ -104,7 +104,7 @@ static int put(sink *out, const void *bytes, size_t length, et_error *error)
     return out->memory->failed ? et_alloc_failed(error, length, "unpacked records") : ET_OK;
 }
 
-/* *wrong: it was the file that failed, not where its records went. */
+/* *wrong: the file is the cause of the failure, not the destination of its records. */
 static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
 {
     et_record_reader *reader;
@@ -130,7 +130,7 @@ static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
     return status;
 }
 
-/* *wrong: as above; else what failed is the cache's affair. */
+/* *wrong: the file is the cause of the failure, not the cache. */
 static int unpack_to_file(const file *f, const char *cached, bool *wrong, et_error *error)
 {
     sink out = { .memory = NULL };
@@ -160,9 +160,9 @@ static bool use_cached(record_files *self, file *f, const char *cached)
     return false;
 }
 
-/* *done: the file's records are there. A cache that cannot be written costs the next start some
- * time and this one nothing. It has the name of the file's content, so a file may be moved, and a
- * changed file gets another name. */
+/* *done: the records are available. If the cache cannot be written, only the next start takes
+ * longer. The cache is named by the file's content, so a file may be moved, and a changed file gets
+ * another cache. */
 static int open_cached(record_files *self, file *f, const char *folder, bool *done, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -197,7 +197,7 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
 
 /* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
  * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. The caller releases
- * self, whatever happens. */
+ * self, even after a failure. */
 static int read_files(record_files *self, const et_strings *paths, const char *cache,
                       et_error *error)
 {
@@ -256,7 +256,7 @@ typedef struct column {
     et_dtype dtype;
     int64_t elements;    /* of a sample, or of an item */
     int kind;            /* 0: fixed length */
-    int field, offsets;  /* in the layout; offsets only where kind is not 0 */
+    int field, offsets;  /* indices in the layout; offsets only if kind is not 0 */
     bool optional;       /* a record may lack it */
     const void *missing; /* [elements], of fixed length and optional ones; in the arena */
 } column;
@@ -277,7 +277,7 @@ typedef struct records {
 
 /* The values of a feature in a record: a count of elements of one of three types. */
 typedef struct values {
-    et_feature_kind kind; /* NONE: the record has none */
+    et_feature_kind kind; /* NONE: the record lacks the feature */
     int64_t count;
     const void *data;
 } values;
@@ -532,7 +532,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
     if (status)
         return status;
     self->fields[layout->fields++] = et_layout_mask;
-    /* Also finds a feature whose name is another feature's field of offsets. */
+    /* Also finds a feature with the name of another feature's field of offsets. */
     for (int i = 0; i < layout->fields; i++)
         if (et_layout_find(layout, self->fields[i].name) != i)
             return et_fail(error, ET_ECONFIG, "field %s: two fields have this name",
@@ -542,7 +542,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
 
 /* ---- opening ---- */
 
-/* One record: checked, measured, and its bytes into the fingerprint. */
+/* Checks and measures one record, and adds its bytes to the fingerprint. */
 static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_error *error)
 {
     et_samples *s = &self->samples;
@@ -601,7 +601,7 @@ static int look_at_all(records *self, et_error *error)
     return self->block ? ET_OK : et_alloc_failed(error, self->block_size, "a record");
 }
 
-/* *by_record: there are fewer files than shards. */
+/* *by_record: shards are taken by record, because there are fewer files than shards. */
 static int open_files(records *self, const et_strings *given, const et_records_options *o,
                       bool *by_record, et_error *error)
 {
@@ -611,7 +611,7 @@ static int open_files(records *self, const et_strings *given, const et_records_o
         status = et_fail(error, ET_ECONFIG, "no record file is given: name at least one");
     if (status)
         return status;
-    /* Every shards-th file, if there are as many. */
+    /* Takes every shards-th file, if there are at least as many files as shards. */
     const char **items = (const char **)(uintptr_t)files.items;
     *by_record = o->shards > 0 && files.count < (size_t)o->shards;
     if (o->shards && !*by_record) {

@@ -126,7 +126,7 @@ static int table_writer_begin(table_writer *writer, const char *path, uint64_t k
     return status;
 }
 
-/* The file has its name once this has succeeded; on failure it is abandoned. */
+/* Completes the file, which then gets its name. On failure, the file is abandoned. */
 static int table_writer_end(table_writer *writer, const table_parts *parts, et_error *error)
 {
     static const char zeros[8];
@@ -174,8 +174,8 @@ static bool foot_is_sound(table_parts *parts, const et_mapping *mapping, size_t 
     return true;
 }
 
-/* Checks values: ids are below their number, classes too or -1, and numbers are finite, except
- * those of targets. */
+/* Checks values: ids are below their number, classes are below it or -1, and numbers are finite,
+ * except targets. */
 static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
 {
     for (int64_t i = 0; i < f->width; i++, item += sizeof(float)) {
@@ -230,10 +230,10 @@ static bool rows_are_sound(const table_parts *parts, const et_encoder *encoder)
     return true;
 }
 
-/* The fault of a mapped file, in a word; NULL: none. *current: the head is sound and has this key;
- * only then is the rest checked, and parts point into the file. Another key is no fault: the data
- * or a setting changed and the file is outdated. known: the file was sound before and has not been
- * written since, so only head and foot are read. */
+/* The fault of a mapped file, in a word; NULL: none. *current: the head is undamaged and has this
+ * key. Only then is the rest checked, and parts point into the file. Another key is no fault: the
+ * data or a setting changed and the file is outdated. known: the file was found undamaged and has
+ * not been written since, so only head and foot are read. */
 static const char *table_file_fault(table_parts *parts, const et_mapping *mapping, uint64_t key,
                                     const et_encoder *encoder, size_t files, bool known,
                                     bool *current)
@@ -266,7 +266,7 @@ static const char *table_file_fault(table_parts *parts, const et_mapping *mappin
     return rows_are_sound(parts, encoder) ? NULL : "rows";
 }
 
-/* Raise this when rows of the same files come to be laid out differently. */
+/* Raise this number when the layout of rows changes. */
 #define FACTS_VERSION 1
 
 static int find_facts(et_table_cache *cache, et_error *error)
@@ -559,8 +559,8 @@ static void set_count(table *self, int64_t count, uint64_t fingerprint)
 
 /* ---- reading ---- */
 
-/* Rows go after those in memory. If these are too many, they go into the file, and so does every
- * following CHUNK of them. */
+/* Adds rows after those in memory. If these are too many, they are written to the file, and so is
+ * every following CHUNK. */
 
 typedef struct reading {
     table *self;
@@ -725,7 +725,7 @@ static int finish_file(reading *r, uint64_t fingerprint)
 static int finish(reading *r)
 {
     table *self = r->self;
-    /* Prints how many rows had no target. If no row is left, that is the error. */
+    /* Prints the number of rows without a target. If no row is left, this is the error. */
     const char *path = r->rows->paths.items[0];
     int status = ET_OK;
     if (!r->count && r->left_out)

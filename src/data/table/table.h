@@ -19,11 +19,11 @@ typedef struct et_table_samples_options {
     et_csv_options csv;
     et_header header;
     const et_metadata *metadata; /* of training, to count values that a model has never seen
-                                  * (unknown_values.h), with a warning; NULL: not counted */
+                                    (unknown_values.h), with a warning; NULL: not counted */
     bool keep_unlabelled; /* keep rows without a target, as -1 and NaN; else they are left out, with
                              a warning */
-    const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: its
-                             files are used again. NULL: rows must fit */
+    const char *cache;    /* a folder, made if needed, for files of rows that do not fit into
+                             memory; later opens reuse the files. NULL: rows must fit */
     uint64_t memory;      /* bytes of rows that fit; 0: half of the machine's memory */
 } et_table_samples_options;
 
@@ -39,20 +39,20 @@ bool et_table_warned(const et_samples *samples);
 int et_table_read(et_samples **out, const et_encoder *encoder, et_rows *rows,
                   const et_table_samples_options *options, et_error *error);
 
-/* The cache of a table whose rows do not fit into memory: a file in a folder, identified by what
- * the rows are made from: contents of the files, encoder, options of reading. */
+/* The cache of a table whose rows do not fit into memory: a file in a folder. Its key is made from
+ * everything on which the rows depend: contents of the files, encoder, options of reading. */
 typedef struct et_table_cache {
-    const char *path; /* of the file; NULL: there is no folder */
+    const char *path; /* of the file; NULL: no folder */
     uint64_t facts;   /* of encoder and options */
     uint64_t key;     /* of these and of the files' contents */
-    bool known;       /* the file was found sound, and nothing has been written since */
+    bool known;       /* the file was found undamaged, and has not been written since */
     uint64_t stamp;   /* of the system's facts about the files before they were read */
     const et_table_samples_options *options;
     const et_encoder *encoder;
     et_arena arena;
 } et_table_cache;
 
-/* Finds path and key. Files that were read and sound before are not read again. */
+/* Finds path and key. Files that were read before and are unchanged are not read again. */
 int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
                         const et_table_samples_options *options, et_error *error);
 void et_table_cache_close(et_table_cache *cache);

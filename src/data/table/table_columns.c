@@ -1,5 +1,5 @@
-/* Sources of a data set, and reading them: the rows of files, of a frame or of a program's class as
- * samples, their batches and passes, read ahead on request. */
+/* Sources of a data set, and reading them. The rows of files, of a frame or of a program's class
+ * become samples, then batches and passes, read ahead on request. */
 #include <etude/table_columns.h>
 
 #include <string.h>

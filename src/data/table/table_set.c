@@ -19,7 +19,8 @@
 /* Schema and metadata of arrays in memory; all values are exact. A column's numbers or texts are
  * sorted once. Then minimum, maximum and quantiles, or entries and counts, are read off. */
 
-/* Values between which transforms map; more than `etude data analyze` gives, as all are there. */
+/* Number of quantiles for transforms. `etude data analyze` gives fewer, but here all values are
+ * known. */
 #define QUANTILES 1001
 
 /* ---- numbers ---- */
@@ -134,7 +135,7 @@ static int frame_metadata(et_metadata **out, const et_frame *frame, et_error *er
 struct et_table_set {
     et_table_columns **sources; /* [count], owned */
     int count;
-    et_schema *schema; /* NULL: it was given; the encoder has a copy */
+    et_schema *schema; /* NULL: the caller gave the schema, which the encoder has copied */
     et_metadata *metadata;
     et_feature_set *features;
     et_encoder *encoder;
@@ -249,7 +250,7 @@ static int find_features(et_table_set *self, const et_table_set_options *o, cons
     return make_features(self, schema, error);
 }
 
-/* frame: of the first source; NULL: it is not a frame. */
+/* frame: of the first source; NULL: the source is not a frame. */
 static int find_all(et_table_set *self, const et_table_set_options *options, const et_frame *frame,
                     et_error *error)
 {

@@ -77,7 +77,7 @@ static void append_upper(et_strbuf *out, uint32_t code)
         et_strbuf_append_code(out, et_unicode_upper(code));
 }
 
-/* Code, placeholders and addresses have these, and no case of their own. */
+/* Code, placeholders and addresses have these characters, and their case must not change. */
 static bool is_kept(const char *word, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -119,7 +119,8 @@ static void change_case(et_strbuf *out, const char *text, size_t length, int sty
 
 /* ---- placeholders ---- */
 
-/* Half of the names are those that programs use most; the others teach to copy any. */
+/* Half of the names are those that programs use most; the others teach the model to copy any
+ * name. */
 static void append_name(et_strbuf *out, et_random random, uint64_t element)
 {
     static const char *const usual[] = { "name", "count", "user",  "file",  "number", "date",
@@ -186,7 +187,7 @@ typedef struct span {
     size_t begin, end; /* of the text that the placeholder replaces */
 } span;
 
-/* The only place of a word in a text, between spaces; false: it has none, or several. */
+/* Finds the only place of a word in a text, between spaces; false: no place, or several. */
 static bool find_once(const char *text, size_t length, const char *word, size_t size, span *found)
 {
     int count = 0;
@@ -201,7 +202,7 @@ static bool find_once(const char *text, size_t length, const char *word, size_t 
     return count == 1;
 }
 
-/* A word of letters and digits that both sides have once, such as a name or a number. */
+/* Finds a word of letters and digits that occurs once on both sides, such as a name or a number. */
 static bool find_common(const char *const texts[2], const size_t lengths[2], span spans[2])
 {
     for (size_t at = 0, end; at < lengths[0]; at = end + 1) {
@@ -271,7 +272,7 @@ int et_augment_make(const et_augment *augment, et_augment_kind kind, int64_t ind
     et_strbuf_reset(&copies[0]);
     et_strbuf_reset(&copies[1]);
     if (kind == ET_AUGMENT_CASE) {
-        /* Capitals are what small models know least of. */
+        /* Most copies are in capitals, which small models know least. */
         const uint64_t draw = et_random_below(random, 1, 5);
         const int style = draw < 3 ? UPPER : draw == 3 ? TITLE : LOWER;
         for (int side = 0; side < 2; side++)

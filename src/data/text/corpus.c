@@ -45,7 +45,7 @@ struct et_corpus {
     et_corpus_pair original; /* if changed: the pair that was read last, without a tag */
     int kind;                /* of the next copy of it */
     et_strbuf copies[2];     /* a copy: source and target */
-    et_corpus_pair pair;     /* what next_line gives in halves */
+    et_corpus_pair pair;     /* source and target lines, given by turns */
     bool target_is_due;      /* next_line gave the source of pair, its target comes next */
 };
 
@@ -80,7 +80,7 @@ static int check_records(const et_corpus_paths *paths, et_error *error)
                    paths->records.items[0]);
 }
 
-/* The message names the paths that are set, so that a mix-up of two settings shows. */
+/* The message names the paths in use, so that swapped settings are visible. */
 int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
 {
     bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
@@ -103,7 +103,7 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     return ET_OK;
 }
 
-/* Opens all files before the first record is read, so that a wrong last path is found at once. */
+/* Opens all files before the first record is read, so that a wrong last path is found early. */
 static int open_records(et_corpus *corpus, et_error *error)
 {
     const et_strings *files = &corpus->paths->records;
@@ -118,7 +118,7 @@ static int open_records(et_corpus *corpus, et_error *error)
     return status;
 }
 
-/* Opens both sides before reading a line: a missing target file is reported at once. */
+/* Opens both sides before reading a line, so that a missing target file is reported early. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
     int status = et_corpus_paths_check(paths, error);
@@ -188,8 +188,8 @@ static const char *side_name(const et_strings *files, et_strbuf *out)
     return et_strbuf_text(out);
 }
 
-/* One side has ended: counts the rest of the other, because both numbers help to find the missing
- * line. This reads a corpus of millions of lines to its end. */
+/* One side has ended. Counts the rest of the other side, even of millions of lines, because both
+ * numbers help to find the missing line. */
 static int lengths_differ(et_corpus *corpus, et_error *error)
 {
     et_text_line line;
@@ -239,9 +239,8 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
         status = take_tag(corpus, &line, error);
     if (status)
         return status;
-    /* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
-     * would lose its end without a word. Columns may be empty. All TABs are counted for the
-     * message. */
+    /* Requires exactly one TAB. A third column would be an id or a score, and a sentence with a TAB
+     * would lose its end silently. Columns may be empty. All TABs are counted for the message. */
     const char *tab = memchr(line.text, '\t', line.length);
     size_t tabs = 0;
     for (size_t i = 0; i < line.length; i++)
@@ -257,7 +256,7 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     return ET_OK;
 }
 
-/* One line from each side. Both NULL: the end; one NULL: the sides differ. */
+/* Takes one line from each side. Both NULL: the end; one NULL: the sides have different lengths. */
 static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     et_text_line source, target;
@@ -361,7 +360,7 @@ static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 
 /* ---- the next pair ---- */
 
-/* Makes the next copy of the last pair, whose text is still valid; source NULL: no more copies. */
+/* Makes the next copy of the last pair, whose text is still valid. source NULL: no more copies. */
 static int next_copy(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     const et_corpus_pair *original = &corpus->original;
@@ -424,7 +423,7 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     return corpus->changed ? next_changed(corpus, pair, error) : next_original(corpus, pair, error);
 }
 
-/* The target's text is still valid when it is due: nothing was read in between. */
+/* The target's text is still valid, because nothing was read since. */
 int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error)
 {
     et_corpus *corpus = payload;
@@ -462,7 +461,7 @@ void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool t
     *line = index + 1;
 }
 
-/* A single reader has the same lines on both sides. */
+/* If one reader reads both sides, they have the same lines. */
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
 {
     return corpus->lines[target && !corpus->single][file];
@@ -481,7 +480,7 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
         { counts->lopsided, "lopsided" },
         { counts->duplicate, "duplicate" },
     };
-    /* The reasons add up to this; pairs that were only cut are among those kept. */
+    /* The reasons add up to this number; pairs that were only cut are kept. */
     int64_t left_out = counts->read - counts->kept;
     et_strbuf_append(out, et_format_many(counts->kept, "pair").text);
     const double share = counts->read ? 100 * (double)left_out / (double)counts->read : 0;
@@ -521,9 +520,8 @@ typedef struct note {
     uint64_t checksum;          /* of the bytes before it */
 } note;
 
-/* The system's facts about one file. A write changes the status change time, which no program can
- * set. The stamp contains all facts: a different file with the same name has another inode or
- * device. */
+/* The system's facts about one file. A write changes the time of the status change, which no
+ * program can set. A different file with the same name has another inode or device. */
 typedef struct facts {
     uint64_t device, inode, length;
     int64_t modified[2], changed[2]; /* seconds, nanoseconds */
@@ -564,7 +562,7 @@ static bool look_at_all(et_encoding_stamp *seen, const et_strings *files,
     return true;
 }
 
-/* The cache is examined too: if it was written since, it must be checked again. */
+/* Also examines the cache: if it was written since, it must be checked again. */
 bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t key_facts,
                             const et_corpus_paths *paths, const char *cache_path)
 {
@@ -586,8 +584,8 @@ bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t key_facts,
     return all;
 }
 
-/* Returns -1 on any failure: then there is no note. Notes are not written by rename, because a torn
- * note has the wrong checksum. */
+/* Returns -1 after any failure, and then no note exists. Notes need no rename, because an
+ * incomplete note has a wrong checksum. */
 static int open_note(const char *cache_path, int flags)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -620,7 +618,7 @@ void et_encoding_stamp_note(const et_encoding_stamp *seen, const char *cache_pat
     if (fd < 0)
         return;
     ssize_t written = write(fd, &kept, sizeof kept); /* a torn note has the wrong checksum and
-                                                      * counts as no note */
+                                                        counts as no note */
     (void)written;
     close(fd);
 }

@@ -25,15 +25,17 @@ typedef struct et_corpus_paths {
     et_strings tsv;     /* setting tsv_path */
     et_strings records; /* setting input_path: TFRecord files, plain or GZIP */
     const char *source_feature, *target_feature; /* of records: settings src_lang, tgt_lang */
-    const char *tag;    /* before each source that is not empty, with a space; NULL or "": none */
-    bool tag_column;    /* a tsv has three columns: such a tag, source, target */
+    const char *tag;    /* put before each source that is not empty, with a space; NULL or "":
+                           none */
+    bool tag_column;    /* a tsv has three columns: tag, source, target */
     et_augment augment; /* changed copies, each after its pair and with its index */
 } et_corpus_paths;
 
 typedef struct et_corpus et_corpus;
 
 typedef struct et_corpus_pair {
-    const char *source, *target; /* not terminated; NULL at the end; valid until next next */
+    const char *source, *target; /* not terminated; NULL at the end; valid until the next call of
+                                    next */
     size_t source_length, target_length; /* bytes */
     int64_t index;                       /* in the corpus, from 0 */
 } et_corpus_pair;
@@ -45,8 +47,8 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error);
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error);
 void et_corpus_close(et_corpus *corpus); /* NULL allowed */
 
-/* The next pair. At the end: ET_EDATA if one side has more lines than the other (naming both
- * counts), or if there was no line at all. After a failure only close is allowed. */
+/* The next pair. At the end, ET_EDATA if one side has more lines than the other (the error has both
+ * counts), or if there are no lines. After a failure only close is allowed. */
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
 
 /* Gives the source line of each pair, then its target line; *text NULL at the end. A callback for
@@ -59,8 +61,8 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
 void et_corpus_locate(const et_corpus_paths *paths, const int64_t *lines, bool target,
                       int64_t index, const char **path, int64_t *line);
 
-/* Files of one side (the same for both sides of a tsv and of records), and lines of file i read so
- * far. */
+/* Number of files of one side (the same for both sides of a tsv and of records), and number of
+ * lines of file i read so far. */
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target);
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
 
@@ -70,7 +72,8 @@ typedef struct et_corpus_counts {
     int64_t kept;      /* in use */
     int64_t empty;     /* left out: a side without a token */
     int64_t too_long;  /* left out: a side longer than max_seq_length */
-    int64_t lopsided;  /* left out: sides whose lengths differ by more than the ratio */
+    int64_t lopsided;  /* left out, because the lengths of the sides differ by more than the
+                          ratio */
     int64_t duplicate; /* left out: seen before, both sides */
     int64_t cut;       /* kept, but shortened by the reader (pairs.h); 0 for the corpus itself */
 } et_corpus_counts;
@@ -86,7 +89,7 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out);
  * change. While these are the same, the key is taken from the note and the cache is trusted, as
  * make and git trust an unchanged file. Part of encoded.c.
  *
- * A file that changed in the last two seconds is not noted: a change right after could have the
+ * A file that changed in the last two seconds is not noted, because a later change could have the
  * same time. Notes are optional: a missing or damaged note, or one that cannot be written, is
  * ignored. */
 
@@ -95,12 +98,12 @@ typedef struct et_encoding_stamp {
     bool settled;   /* no file is as new that its time says little */
 } et_encoding_stamp;
 
-/* Looks at the files of a corpus and at its cache. facts: the parts of the key besides text. false:
- * a file is missing or not a regular file. */
+/* Reads the system's facts about the files of a corpus and its cache. facts: the parts of the key
+ * besides text. false: a file is missing or not a regular file. */
 bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t facts, const et_corpus_paths *paths,
                             const char *cache_path);
 
-/* The key that was noted for exactly these files; false: none was. */
+/* The noted key for exactly these files; false: no such note. */
 bool et_encoding_stamp_recall(const et_encoding_stamp *seen, const char *cache_path, uint64_t *key);
 
 /* Notes the key of the files, if their last changes are old enough. */

@@ -52,8 +52,9 @@
  * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate, also 24
  * bytes per entry of a table that is at most half full. */
 
-/* Pairs that are read, then encoded by all threads, then looked at in order. Enough that threads
- * seldom wait for each other at its end, few enough that its text stays in the cache. */
+/* Pairs that are read, then encoded by all threads, then processed in order. The number is large
+ * enough that threads seldom wait for each other, and small enough that the text stays in the
+ * cache. */
 #define CHUNK 2048
 
 /* Two checksums of a pair's sides: equal by accident once in 2^128. A table of texts would need
@@ -67,13 +68,13 @@ typedef struct builder {
     et_sides sides; /* borrowed, as options and out */
     const et_encoded_options *options;
     et_encoded_parts *out;
-    uint64_t token_capacity, line_capacity, offset_capacity; /* elements there is room for */
+    uint64_t token_capacity, line_capacity, offset_capacity; /* elements that fit */
     seen_pair *seen;        /* open addressing; used when duplicates are dropped */
     uint64_t seen_capacity; /* a power of two, or 0 */
     uint64_t seen_count;
     et_strbuf text;          /* texts of the chunk, one side after the other */
     et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
-    et_tokens (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
+    et_tokens (*encoded)[2]; /* [CHUNK]: source and target; each chunk reuses the memory */
     et_error *failures;      /* [CHUNK]: status 0 if the pair was encoded */
     int largest;             /* the most pairs of a chunk: only their tokens have memory */
 } builder;
@@ -82,8 +83,8 @@ typedef struct builder {
 
 /* Growing arrays of the result, and appending a pair to them. */
 
-/* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. Half
- * as much again each time: the copying of all growth together is a few times the result. */
+/* Gets memory for at least need elements; *capacity becomes their number. NULL: no memory, and the
+ * old block stays. Grows by half, so all growth together copies only a few times the result. */
 static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
 {
     if (need <= *capacity)
@@ -118,8 +119,8 @@ static int append_pair(builder *build, int64_t index, const et_tokens sides[2], 
      * There is room for one token more, so that the array is never NULL. */
     uint64_t tokens = sides[0].count + sides[1].count;
     et_encoded_parts *out = build->out;
-    /* Grows each array separately, since they grow at different rates; the new pointer is stored at
-     * once, so that a later failure loses nothing. */
+    /* Grows each array separately, because their rates differ. Stores a new pointer immediately, so
+     * that a later failure loses nothing. */
     uint64_t pairs = (uint64_t)out->pairs;
     void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
                        (size_t)out->width);
@@ -163,7 +164,7 @@ static seen_pair *find_seen(seen_pair *table, uint64_t capacity, uint64_t source
     return &table[at];
 }
 
-/* Doubles the size and enters the entries again. The old table stays if there is no memory. */
+/* Doubles the table and enters all entries again. Without memory, the old table stays. */
 static int grow_seen(builder *build, et_error *error)
 {
     uint64_t capacity = build->seen_capacity ? 2 * build->seen_capacity : 4096;
@@ -180,7 +181,7 @@ static int grow_seen(builder *build, et_error *error)
     return ET_OK;
 }
 
-/* Also enters pairs that the filter will drop: their copies would be dropped too. */
+/* Also enters pairs that the filter will drop, because their copies would be dropped too. */
 static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplicate,
                         et_error *error)
 {
@@ -199,8 +200,8 @@ static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplic
     return ET_OK;
 }
 
-/* The count that a pair belongs to, NULL if it is kept. Lengths count EOS. max_ratio is of
- * lengths that count EOS: a word against two is 2 to 3, not 1 to 2. */
+/* The count of the reason to leave a pair out; NULL: the pair is kept. Lengths count EOS, also in
+ * max_ratio: a word and two words are 2 to 3, not 1 to 2. */
 static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
 {
     const et_encoded_options *options = build->options;
@@ -258,7 +259,7 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
         if (status || !pair.source)
             return status;
         build->chunk[*count] = pair;
-        /* Source, then target: point_into_text walks them in the same order. */
+        /* Source, then target; point_into_text walks the texts in the same order. */
         et_strbuf_append_bytes(&build->text, pair.source, pair.source_length);
         et_strbuf_append_bytes(&build->text, pair.target, pair.target_length);
         if (build->text.failed)
@@ -341,9 +342,9 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
     return status;
 }
 
-/* If a limit ends the build early, each file's lines are those read so far, which covers every kept
- * pair. A chunk that is not full is the last one; if the corpus ends with a full chunk, an empty
- * chunk follows and does no harm. */
+/* If a limit ends the build early, each file has the number of lines read so far, which covers
+ * every kept pair. A chunk that is not full is the last one; if the corpus ends with a full chunk,
+ * an empty chunk follows and does no harm. */
 static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
                      et_error *error)
 {
@@ -379,7 +380,8 @@ static int64_t larger(int64_t left, int64_t right)
     return left > right ? left : right;
 }
 
-/* Also detects a cache file whose sizes were changed, because they are computed again from it. */
+/* Also detects a cache file whose sizes were changed, because the sizes are computed again from the
+ * file. */
 static et_encoded_sizes measure(const et_encoded_parts *parts)
 {
     et_encoded_sizes sizes = { 0 };
@@ -438,16 +440,16 @@ static int build_parts(et_encoded_parts *out, const et_corpus_paths *paths, et_s
 
 /* encoded_private.h has the layout. Wide elements come before narrow ones and the header is a
  * multiple of 8 bytes, so every array is aligned in a mapping, which begins at a page. The file is
- * used as it is: a start copies and converts nothing.
+ * used in place: a start copies and converts nothing.
  *
  * A file is checked in three steps, each based on the earlier ones: the header by its own checksum;
  * its sizes against the length of the file, before any array is read; then contents, by checksum
- * and by their rules. Rules are for malicious files, because an offset or an id out of bounds would
- * read anywhere. */
+ * and by rules. The rules are for malicious files, whose offsets or ids out of bounds would read
+ * foreign memory. */
 
 _Static_assert(sizeof(et_encoded_header) == 160, "the header has no holes");
 
-/* A begin for each side of each pair, and the end of the last. */
+/* A begin for each side of each pair, and the end of the last pair. */
 static size_t offset_count(int64_t pairs)
 {
     return 2 * (size_t)pairs + 1;
@@ -486,11 +488,11 @@ static void file_parts(et_encoded_parts *parts, const void *file)
 
 /* ---- soundness ---- */
 
-/* Each function returns whether its part is valid. The order of the calls in et_encoded_file_fault
- * decides what each may rely on. */
+/* Each function returns whether its part is valid. Because of the order of the calls in
+ * et_encoded_file_fault, each function may rely on the parts before. */
 
-/* A file of another byte order has another magic, one of another version another layout; both
- * are "header" to the reader and are made again. */
+/* A file of another byte order has another magic number, a file of another version another layout.
+ * Both have the fault "header" and are made again. */
 static bool header_is_sound(const et_mapping *mapping)
 {
     const et_encoded_header *head = mapping->data;
@@ -544,7 +546,7 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "header";
     if (head->key != key)
         return NULL;
-    /* From here on a fault means damage: the header claims to be the wanted file. */
+    /* From here on a fault means damage, because the header is that of the wanted file. */
     *current = true;
     if (!size_is_sound(mapping, files))
         return "size";
@@ -649,7 +651,7 @@ static int file_write(const et_encoded_parts *parts, uint64_t key, const size_t 
 
 /* Everything that an et_encoded owns. `shown` is the first member, so that close can cast back. */
 typedef struct whole {
-    et_encoded shown;       /* what callers see; points into parts */
+    et_encoded shown;       /* the part that callers see; points into parts */
     et_corpus_paths paths;  /* lists borrowed */
     size_t files[2];        /* how many they are */
     et_encoded_parts parts; /* owned, or within the mapping */
@@ -724,7 +726,7 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
 /* Sources of the result are tried from the cheapest to the most expensive; a fault in one leads to
  * the next. */
 
-/* The mapping is self's to close from here on. */
+/* From here on, self owns the mapping. */
 static void use_mapping(whole *self, const et_mapping *mapping)
 {
     self->mapping = *mapping;
@@ -758,8 +760,8 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
     return true;
 }
 
-/* Maps a cache that was found intact before, if no file was written since. If anything differs,
- * map_cache reports it. */
+/* Maps a cache that was found undamaged before, if no file was written since. If anything differs,
+ * map_cache reports the difference. */
 static bool map_stamped(whole *self, const et_encoding_stamp *stamp, const char *path,
                         uint64_t *key)
 {
@@ -808,7 +810,7 @@ static int check_expected(const whole *self, const et_encoded_options *options, 
         et_checksum_print(options->expected).digits);
 }
 
-/* By content: the cache if it has this text, else the text. */
+/* Chooses by content: the cache if it is of this text, else the text. */
 static int open_content(whole *self, et_sides sides, const et_encoded_options *options,
                         const char *cache_path, uint64_t *key, et_error *error)
 {
@@ -818,7 +820,7 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
     if (status || map_cache(self, cache_path, *key, sides))
         return status;
     status = read_text(self, sides, options, *key, error);
-    /* A disk that is full or read-only costs the next start some time and this one nothing. */
+    /* If the disk is full or read-only, only the next start takes longer. */
     et_error why = ET_ERROR_INIT;
     if (!status && !options->read_only && cache_path &&
         file_write(&self->parts, *key, self->files, cache_path, &why))
@@ -826,8 +828,8 @@ static int open_content(whole *self, et_sides sides, const et_encoded_options *o
     return status;
 }
 
-/* The files' facts are read before and after their contents: the note is written only if both are
- * equal, so that a change in between is noticed. A note is written for a cache that was read; a new
+/* The files' facts are read before and after their contents. The note is written only if both are
+ * equal, so that a change in between is found. A note is written for a cache that was read; a new
  * cache would be too recent. */
 static int open_any(whole *self, et_sides sides, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
@@ -845,7 +847,7 @@ static int open_any(whole *self, et_sides sides, const et_encoded_options *optio
     return status;
 }
 
-/* close takes self in any state, by the mapping or the parts that are there. */
+/* close accepts self in any state: with the mapping, or with some of the parts. */
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sides,
                     const et_encoded_options *options, const char *cache_path, et_error *error)
 {
@@ -898,7 +900,7 @@ void et_encoded_close(et_encoded *encoded)
 
 /* ---- pairs ---- */
 
-/* Ids of two bytes are widened; EOS is added here and is in no file. */
+/* Ids of two bytes are widened. EOS is added here; no file contains it. */
 int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
                                  int32_t *ids)
 {

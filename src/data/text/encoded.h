@@ -25,7 +25,7 @@ typedef struct et_encoded_options {
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is filtered or cut (pairs.h cuts) */
     uint64_t expected;      /* the key that text, vocabularies and filter must have; 0: any */
-    bool read_only;         /* uses a sound cache, and writes none */
+    bool read_only;         /* uses an undamaged cache, and writes none */
     int64_t limit;          /* keep so many pairs and do not read further; 0: all */
 } et_encoded_options;
 
@@ -58,8 +58,8 @@ typedef struct et_encoded {
 } et_encoded;
 
 /* Encodes the corpus, or maps cache_path if that file holds it (NULL: no cache). paths must outlive
- * the result. ET_EDATA: see text.h and corpus.h; a filter that leaves nothing; a key other than the
- * expected one. A different key is reported before a cache is replaced. */
+ * the result. ET_EDATA: see text.h and corpus.h; also if the filter leaves no pair, or the key is
+ * not the expected one. A different key is reported before a cache is replaced. */
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sides,
                     const et_encoded_options *options, const char *cache_path, et_error *error);
 void et_encoded_close(et_encoded *encoded); /* NULL allowed */
@@ -75,7 +75,7 @@ static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_
     return (int64_t)(encoded->offsets[2 * pair + 2] - encoded->offsets[2 * pair + 1]) + 1;
 }
 
-/* The same length, cut to `most` tokens (0: no limit). */
+/* The length, cut to `most` tokens (0: no limit). */
 static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int64_t pair,
                                                   bool target, int64_t most)
 {
@@ -86,7 +86,7 @@ static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int
 
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
-/* The same, cut to `most` tokens, EOS included (0: no limit). Returns their number. */
+/* The ids, cut to `most` tokens, EOS included (0: no limit). Returns their number. */
 int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
                                  int32_t *ids);
 

@@ -49,8 +49,9 @@ typedef struct et_encoded_header {
     uint64_t header_checksum; /* checksum of the header before this field */
 } et_encoded_header;
 
-/* The fault of a mapped file, in a word; NULL: none. *current: the header is sound and has this
- * key; only then is the rest checked. files: of each side; tokens: of each side's vocabulary. */
+/* The fault of a mapped file, in a word; NULL: none. *current: the header is undamaged and has this
+ * key; otherwise the rest is not checked. files: number of files of each side. tokens: number of
+ * tokens of each side's vocabulary. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   const uint32_t tokens[2], bool *current);
 

@@ -1,7 +1,7 @@
 /* Packed sentence pairs. On each side a pair follows the pairs before it, so offsets increase and
  * there is no token between two sentences. Pairs of a shuffled corpus are at unpredictable places,
- * so the next ones are prefetched before they are copied: fetching one from memory takes as long as
- * copying about five. */
+ * so the next pairs are prefetched before they are copied: fetching one from memory takes as long
+ * as copying five. */
 #include "data/text/pairs.h"
 
 #include <stdio.h>
@@ -50,7 +50,8 @@ static const et_subwords *subwords_of(const pairs *self, bool target)
     return target ? self->drawing.target : self->drawing.source;
 }
 
-/* Writes the sentence with EOS to self->drawn; returns its length. The same for the same pass. */
+/* Writes the sentence with EOS to self->drawn and returns its length. Equal passes give equal
+ * tokens. */
 static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch)
 {
     const et_random random = { .seed = self->drawing.seed,

@@ -48,8 +48,8 @@ typedef struct et_pairs_drawing {
 int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
                         const et_pairs_drawing *drawing, et_error *error);
 
-/* Pairs with their encoded tokens, as a source of batches: for tests and benchmarks, because a
- * training opens samples and batches by settings of their own (et_translation_batches). */
+/* Pairs with their encoded tokens as a source of batches, for tests and benchmarks. A training
+ * opens samples and batches by its settings (et_translation_batches). */
 int et_pair_batches_open(et_source **out, const et_encoded *encoded,
                          const et_batches_options *options, et_error *error);
 

@@ -19,7 +19,7 @@ typedef struct list {
     const char *setting;
     et_arena *arena;
     et_error *error;
-    int status; /* the first failure; nothing is added after it */
+    int status; /* the first failure, after which no path is added */
 } list;
 
 static bool is_pattern(const char *path)

@@ -1,7 +1,8 @@
 /* The files of a setting: paths, patterns with * or ? (and then [...] and \ as in a shell), and
  * lists of both with commas between; spaces around parts are ignored. Files come in the given
  * order, those of a pattern in the order of their bytes, on every machine. A file that is named
- * twice is read twice. A path that exists literally is one file, whatever its name contains.
+ * twice is read twice. A path that exists literally is one file, even if its name has such
+ * characters.
  *
  *     if (et_paths_match(&files, &given, "task.train_data.source_path", &arena, &error)) ...
  *

@@ -1,5 +1,5 @@
 /* The rules are replacements, applied one after the other to the whole line, in the order of Moses.
- * Each rule goes from left to right and does not look again at the text that it has inserted. */
+ * Each rule goes from left to right and skips the text that it has inserted. */
 #include "data/text/punctuation.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef enum condition {
     AFTER_DIGIT,
     BETWEEN_DIGITS,
     SPACES,       /* no text: a run of spaces becomes one */
-    QUOTE_POINTS, /* no text: a quote moves behind the points and commas after it */
+    QUOTE_POINTS, /* no text: a quote is moved after the points and commas that follow it */
     POINTS_QUOTE, /* no text: a quote moves before points, unless a < or the end is next */
 } condition;
 
@@ -133,12 +133,12 @@ uint64_t et_punctuation_number(const et_punctuation *rules)
 typedef struct pass {
     const char *text;
     size_t length;
-    size_t at;    /* up to here text is written or replaced */
-    size_t start; /* a match may begin here: the end of the last one */
+    size_t at;    /* text up to here is written or replaced */
+    size_t start; /* end of the last match, where the next one may begin */
     et_strbuf *out;
 } pass;
 
-/* Bytes of the digit, in any script, before or at a position; 0: none. */
+/* Bytes of the digit, in any script, before or at a position; 0: not a digit. */
 static size_t digit_before(const pass *p, size_t at)
 {
     uint32_t code;
@@ -281,11 +281,11 @@ static void move_quotes_before_points(pass *p)
     }
 }
 
-/* Applies rules in turn; the result is in *text again. */
+/* Applies rules in turn. *text becomes the result. */
 static void apply_all(const rule *rules, et_strbuf *text, et_strbuf *other_text)
 {
     for (; rules->from; rules++) {
-        /* Most rules find nothing in a line. */
+        /* Most rules match nothing in a line. */
         if (*rules->from && !strstr(et_strbuf_text(text), rules->from))
             continue;
         pass p = { .text = et_strbuf_text(text), .length = text->length, .out = other_text };

@@ -14,20 +14,20 @@ struct et_strbuf;
 /* The rules of a language; static. */
 typedef struct et_punctuation et_punctuation;
 
-/* language: a code, as "de". A language without rules of its own has the general ones. NULL or "":
- * returns NULL. */
+/* language: a code, such as "de". A language without its own rules gets the general rules. NULL or
+ * "": returns NULL. */
 const et_punctuation *et_punctuation_of(const char *language);
 
-/* A number of the rules, the same in every program; 0: NULL. */
+/* A number that identifies the rules, the same in every program; 0: NULL. */
 uint64_t et_punctuation_number(const et_punctuation *rules);
 
-/* Replaces out by the normalized line: [length] bytes of UTF-8 without a byte 0. Without memory out
- * has failed. */
+/* Writes the normalized line to out, which is emptied first: [length] bytes of UTF-8 without a byte
+ * 0. Without memory, out has failed. */
 void et_punctuation_normalize(const et_punctuation *rules, const char *text, size_t length,
                               struct et_strbuf *out);
 
-/* Encoding of the two sides of a pair normalizes the punctuation, if the model was trained on such
- * text. As et_vocabulary_encode, of the text as rules normalize it. */
+/* Encodes a text of one side of a pair as et_vocabulary_encode does. If the model was trained on
+ * normalized text, the text is normalized first. */
 int et_sides_encode_by(const struct et_punctuation *rules, const et_vocabulary *vocabulary,
                        const char *text, size_t length, et_tokens *tokens, et_error *error);
 

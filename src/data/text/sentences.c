@@ -1,5 +1,5 @@
-/* Sentence breaks by ICU, over UTF-8 as it is. Only this file uses ICU, whose functions have the
- * version in their names: the header's macros name them, also for the loader. */
+/* Sentence breaks by ICU, directly over UTF-8. Only this file uses ICU. The names of ICU's
+ * functions contain its version; the header's macros give these names, also for the loader. */
 #include "data/text/sentences.h"
 
 #include <stdio.h>

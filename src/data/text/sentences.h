@@ -18,14 +18,15 @@
 
 typedef struct et_sentences et_sentences;
 
-/* language: a code such as "en" or "pt-BR"; NULL: the rules for all languages. ET_ECONFIG: this
- * build has no ICU. ET_ENOTFOUND: ICU's library is missing. ET_EUSAGE: no code of a language. */
+/* language: a code such as "en" or "pt-BR"; NULL: the rules for all languages. ET_ECONFIG: built
+ * without ICU. ET_ENOTFOUND: ICU's library is missing. ET_EUSAGE: not a language code. */
 int et_sentences_open(et_sentences **out, const char *language, et_error *error);
 void et_sentences_close(et_sentences *sentences); /* NULL allowed */
 
 /* text: [length] bytes of valid UTF-8, borrowed until the next begin or close. false: no memory. */
 bool et_sentences_begin(et_sentences *sentences, const char *text, size_t length);
-/* The end of the next sentence, in bytes from the start of the text. false: there is none. */
+/* Finds the end of the next sentence, in bytes from the start of the text. false: no sentence is
+ * left. */
 bool et_sentences_next(et_sentences *sentences, size_t *end);
 
 /* Whether text is a code of a language as above: "en", "pt-BR", "zh-Hans". */

@@ -121,17 +121,17 @@ static int refill(et_text *text, et_error *error)
 
 /* ---- files ---- */
 
-/* One file is open at a time; the next is opened when one of its lines is needed. */
+/* Only one file is open at a time; the next one is opened when one of its lines is needed. */
 
-/* May be called twice, and on a reader whose open failed. */
+/* May be called twice, and for a reader whose open failed. */
 static void close_file(et_text *text)
 {
     et_packed_reader_close(text->bytes);
     text->bytes = NULL;
 }
 
-/* Opens the file at text->file and skips a byte order mark, for which it reads until the bytes are
- * there or the file is at its end: a single read may not give them. */
+/* Opens the file at text->file and skips a byte order mark. Reads until the mark's bytes are there
+ * or the file ends, because a single read may return fewer. */
 static int open_file(et_text *text, et_error *error)
 {
     const char *path = current_path(text);
@@ -198,7 +198,7 @@ static int too_long(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
-/* A CR as the last byte may belong to CR LF whose LF is not yet read. */
+/* A CR as the last byte may belong to a CR LF whose LF is not read yet. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error)
 {
     const char *cr = memchr(line, '\r', size);
@@ -230,7 +230,8 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
                 *length = SIZE_MAX;
             return ET_OK;
         }
-        /* One more than the longest line with a CR: no line end can make it short enough now. */
+        /* One byte more than the longest line with a CR: no line end can make the line short
+         * enough. */
         if (have > ET_TEXT_LINE_MAX + 1)
             return too_long(text, error);
         searched = have;

@@ -30,15 +30,16 @@
 typedef struct et_text et_text;
 
 typedef struct et_text_line {
-    const char *text; /* not terminated; NULL at the end; valid until the next next or close */
+    const char *text; /* not terminated; NULL at the end; valid until the next call of next or
+                         close */
     size_t length;    /* bytes, without the line end */
     const char *path; /* of its file; borrowed from the list that open was given */
     size_t file;      /* index in that list */
     int64_t number;   /* in its file, from 1 */
 } et_text_line;
 
-/* Opens the first file; paths (at least one) must outlive the reader. Every file is checked
- * for being a readable regular file here, so that a misspelt last one is not found late. */
+/* Opens the first file; paths (at least one) must outlive the reader. Checks here that every file
+ * is a readable regular file, so that a misspelt last path is found early. */
 int et_text_open(et_text **out, const et_strings *paths, et_error *error);
 void et_text_close(et_text *text); /* NULL allowed */
 
@@ -48,8 +49,8 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error);
 /* Lines read so far, in all files together. */
 int64_t et_text_count(const et_text *text);
 
-/* Checks the beginning of a text without LF: the whole text, or more than a line may have.
- * ET_EDATA: it has CRs, with which old Macs and some exports end lines. */
+/* Checks the beginning of a text without LF: the whole text, or more bytes than a line may have.
+ * ET_EDATA: the text has CRs, which are line ends of old Macs and some exports. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error);
 
 /* Checks that a line, number of its file, from 1, is UTF-8 without NUL. ET_EDATA names the bad

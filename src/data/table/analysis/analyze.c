@@ -29,10 +29,10 @@
 /* ---- notations of columns ---- */
 
 /* Notations of columns: the first pass counts texts that are numbers in a notation. The second pass
- * reads them in this notation; a column that is then still not numeric becomes a text again. */
+ * reads them in this notation. A column that is still not numeric becomes text again. */
 
-/* Chooses notations after a pass with plain ones. False: all stay plain. A column whose values do
- * not show their decimal mark gets the mark of the other columns. */
+/* Chooses notations after a pass with plain ones. False: no column has a notation. A column whose
+ * values do not show their decimal mark gets the mark of the other columns. */
 static bool formats_find(et_table_stats *table, et_arena *arena)
 {
     bool found = false, point = false, comma = false;
@@ -81,11 +81,11 @@ static bool formats_check(et_table_stats *table)
 /* ---- JSON lines ---- */
 
 /* Tables of JSON lines: a first pass finds the columns, which are all keys in the order of their
- * first occurrence. Later passes read values one by one, as for CSV. A row that lacks a key has no
- * value there. A string such as "NA", which means a missing value in CSV, is missing in a column of
- * numbers but a text in a column of texts, as in prediction. */
+ * first occurrence. Later passes read values one by one, as for CSV. A row without a key has a
+ * missing value in the key's column. A string such as "NA" means a missing value in CSV. Here it is
+ * missing in a column of numbers but a text in a column of texts, as in prediction. */
 
-/* A column while it is found. */
+/* A column during the first pass. */
 typedef struct json_column {
     const char *name;       /* in the arena */
     int64_t numbers, texts; /* values; neither counts the usual words for missing ones */
@@ -278,7 +278,7 @@ static int add_value(json_reading *r, int field, const et_value *value, int64_t 
 static int add_line(void *payload, json_reading *r, const et_value *object, int64_t line,
                     et_error *error)
 {
-    const et_value **value = payload; /* [fields]: of the line; NULL: it has none */
+    const et_value **value = payload; /* [fields]: of the line; NULL: missing */
     et_table_stats *stats = r->stats;
     const et_schema *schema = stats->options->schema;
     int status = ET_OK;
@@ -318,7 +318,7 @@ static int read_jsonl(et_table_stats *stats, et_error *error)
 /* Bytes of a piece. A parsed piece fits into a core's own cache. */
 #define PIECE ((size_t)256 << 10)
 
-/* Pieces for each thread in a step, if there are several threads: fewer steps mean less waiting. */
+/* Pieces for each thread in a step, with several threads. Fewer steps mean less waiting. */
 #define PIECES 4
 
 /* Fewer bytes are not worth waking threads for. */
@@ -344,7 +344,7 @@ typedef struct piece {
     unsigned contents;
     int64_t line, lines; /* of begin; that were parsed */
     int rows;            /* parsed */
-    size_t room;         /* rows that there is room for */
+    size_t room;         /* number of rows that fit */
     size_t cells;        /* of all arrays */
     unsigned char *class;
     double *number;
@@ -369,7 +369,7 @@ typedef struct pass {
     int *position; /* [columns]: positions of the first file's columns in this file's rows */
     reading *how;  /* [columns] of this file */
     int file;
-    et_csv *first;   /* the first file, whose head was read; NULL: it is done */
+    et_csv *first;   /* the open first file, whose head was read; NULL: not open any more */
     uint64_t before; /* bytes of the files before this one */
 } pass;
 
@@ -498,7 +498,7 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
                          : et_csv_split(&self->pieces[0].scanner, p->begin, p->begin + size,
                                         block->contents);
         p->contents = block->contents;
-        /* Rows of at least as many bytes as columns. */
+        /* A row has at least as many bytes as columns. */
         size_t rows = (size_t)(p->end - p->begin) / (size_t)self->stats->head.columns + 1;
         size_t cells = rows * (size_t)self->stats->head.columns;
         p->room = rows;
@@ -683,7 +683,7 @@ static void close_fields(et_table_stats *stats)
     stats->field = NULL;
 }
 
-/* Takes first; NULL: the first file is read again. */
+/* Adopts first, the open first file; NULL: opens the first file again. */
 static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
 {
     pass self = { .stats = stats,
@@ -745,8 +745,8 @@ static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
     return status;
 }
 
-/* Reads the files, and once more if columns have a notation. A column that has more texts than its
- * notation promised is read as it is, in a third pass. */
+/* Reads the files, and once more if columns have a notation. If a column has more texts than
+ * expected in its notation, a third pass reads it without notation. */
 static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_error *error)
 {
     /* The formats of a given schema, or plain ones, in arena. */
@@ -758,7 +758,7 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
         status = et_alloc_failed(error, count * sizeof *stats->unclear, "columns");
     for (size_t i = 0; !status && stats->options->schema && i < count; i++)
         stats->format[i] = et_number_format_of(et_schema_at(stats->options->schema, (int)i));
-    /* If all files can be read once more. */
+    /* Only if all files can be read again. */
     struct stat info;
     bool again = !stats->options->schema;
     for (size_t i = 0; again && i < stats->paths->count; i++)

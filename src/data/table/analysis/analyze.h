@@ -1,5 +1,5 @@
-/* Analysis of a table: one pass over CSV files in bounded memory makes the schema and the metadata
- * that features are fitted from, and a report for people.
+/* Analysis of a table. One pass over CSV files in bounded memory makes the schema and the metadata,
+ * to which features are fitted, and a report for people.
  *
  *     et_analyze_options options = { .target = "income" };
  *     et_analysis analysis;
@@ -32,7 +32,7 @@
 
 typedef enum et_analyze_header {
     ET_ANALYZE_HEADER_FOUND,  /* the first row is a header if no cell is a number and the row
-                                 differs from the following ones; with a schema: if its cells are
+                                 differs from the following rows. With a schema: if its cells are
                                  names of fields */
     ET_ANALYZE_HEADER_THERE,  /* of every file */
     ET_ANALYZE_HEADER_ABSENT, /* columns are column_1, column_2, ..., or the schema's */
@@ -41,7 +41,7 @@ typedef enum et_analyze_header {
 typedef struct et_analyze_options {
     const char *target;       /* NULL: none */
     et_strings more_targets;  /* in addition to target */
-    et_strings dropped, only; /* columns that are not inputs; the only inputs; none: all may be */
+    et_strings dropped, only; /* columns that are not inputs; the only inputs (empty: all may be) */
     et_analyze_header header;
     int classes; /* an integer target with at most so many values has classes; 0: with two
                     values, or with at most 20 that count from 0 or 1; -1: never */

@@ -26,8 +26,8 @@ static const char *const no_name[] = { "", NULL };
 /* The first row of a file, and facts about the rows below it. */
 typedef struct first_rows {
     const char **text; /* [count]; NULL: empty */
-    bool *numeric;     /* [count]: there is a number below */
-    bool *again;       /* [count]: the text is there again below */
+    bool *numeric;     /* [count]: a cell below is a number */
+    bool *again;       /* [count]: a cell below has the same text */
     int count;         /* 0: the file has no rows */
     int64_t line;
     int rows; /* below */
@@ -66,7 +66,7 @@ et_csv_known et_table_head_known(const et_table_head *head)
                                               .most = head->columns };
 }
 
-/* A bad row below the first is not reported here: whoever reads all rows reports it. */
+/* A bad row below the first is not reported here, because the reader of all rows reports it. */
 static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena, et_error *error)
 {
     et_csv_row row;
@@ -216,7 +216,7 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
         status = et_alloc_failed(error, sizeof(int), "a header");
     else if (missing.failed)
         status = et_alloc_failed(error, missing.length, "a header");
-    else if (missing.length) /* all that is missing is named at once */
+    else if (missing.length) /* names all missing columns together */
         status = et_fail(error, ET_EDATA,
                          "%s:%lld: the header does not match the schema: there is no column %s",
                          path, (long long)first->line, et_strbuf_text(&missing));
@@ -341,7 +341,7 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
 
 /* ---- other files ---- */
 
-/* Whether the first row of another file is a header regardless of its names: it has no number, and
+/* Whether the first row of another file is a header even without known names: it has no number, and
  * numbers are below it. */
 static bool stands_above_numbers(const first_rows *first)
 {
@@ -366,8 +366,8 @@ static int match_by_names(const et_table_head *head, int *position, bool *header
     *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
     if (*header)
         return et_same_header_find(&head->same, position, path, &row, error);
-    /* Without a header: the first file has the schema's columns in the schema's order, or has other
-     * columns as well. */
+    /* A file without a header must have the schema's columns in the schema's order, unless the
+     * first file also has other columns. */
     int next = 0;
     bool same = true;
     for (int f = 0; f < head->fields; f++)

@@ -37,9 +37,9 @@ double et_first_rows_number(const et_first_rows *rows, int64_t row);
 
 /* ---- statistics of one column ----
  *
- * Collected while a table is read: counts by kind of value, range,
- * moments, quantiles, distinct values, entries, and examples of odd values. Results depend only on
- * the values and their order, not on how they arrive. Use from one thread at a time. */
+ * Collected while a table is read: counts by kind of value, range, moments, quantiles, distinct
+ * values, entries, and examples of odd values. Results depend only on the values and their order,
+ * not on the division into parts. Use from one thread at a time. */
 
 /* Look of a text that is not a number, to people. */
 typedef enum et_look {
@@ -59,7 +59,7 @@ typedef enum et_cell_class {
     ET_CELL_TEXT,
     ET_CELL_CODE,     /* an integer with a leading zero, 007, or a phone number, +4930901820 */
     ET_CELL_LARGE,    /* a number beyond a double */
-    ET_CELL_LONG,     /* an integer whose last digits a double loses: 1234567890123456789 */
+    ET_CELL_LONG,     /* an integer that a double cannot represent exactly: 1234567890123456789 */
     ET_CELL_EXPONENT, /* digits, e or E, digits: 3E5 */
     ET_CELL_CLASSES,
     ET_CELL_UNREAD = ET_CELL_CLASSES, /* a text that was not looked at */
@@ -69,7 +69,7 @@ typedef enum et_cell_class {
 et_cell_class et_cell_classify(const et_number_format *format, const char *text, size_t length,
                                double *number);
 
-/* A text, by its place in the bytes that it is in. */
+/* A text, by its position in a block of bytes. */
 typedef struct et_text_span {
     uint32_t at, length;
 } et_text_span;
@@ -89,7 +89,7 @@ typedef struct et_column_part {
 /* The place where a value was seen first. */
 typedef struct et_seen_at {
     int file;
-    int64_t line; /* 0: it was not */
+    int64_t line; /* 0: not seen */
     char text[48];
 } et_seen_at;
 
@@ -108,7 +108,8 @@ typedef struct et_noted_texts {
 /* How a column's values are collected. */
 typedef enum et_stats_stage {
     ET_STATS_EXACT,   /* all distinct texts with their counts */
-    ET_STATS_NUMBERS, /* numbers, too many distinct ones: as numbers; texts among them as entries */
+    ET_STATS_NUMBERS, /* too many distinct numbers: numbers as numbers, texts among them as
+                         entries */
     ET_STATS_CUT,     /* as numbers and as entries, of which only frequent ones are kept */
     ET_STATS_KEY,     /* as numbers; nearly every text is another */
 } et_stats_stage;
@@ -121,7 +122,7 @@ typedef struct et_column_stats {
     int64_t most_words;             /* of a TEXT value, as the transform words takes them */
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
     char twin[24]; /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
-    /* By et_date_order; ANY: both orders read the same. */
+    /* By et_date_order; ANY: both orders give the same date. */
     et_seen_at first_undated[ET_DATE_TIME + 1]; /* a text that is not a date */
     int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
     bool has_years;                             /* of these dates: */
@@ -149,7 +150,7 @@ typedef struct et_column_stats_options {
     size_t entries;   /* limit */
     int sketch_width; /* a power of two */
     int distinct_bits;
-    int64_t first_rows; /* to keep; 0: none */
+    int64_t first_rows; /* number of rows to keep; 0: none */
     uint64_t seed;
     et_number_format format;
 } et_column_stats_options;
@@ -157,7 +158,7 @@ typedef struct et_column_stats_options {
 void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options);
 void et_column_stats_release(et_column_stats *stats);
 
-/* Whether texts may come UNREAD; a caller that does not ask may read them all. */
+/* Whether texts may come UNREAD. A caller that does not ask may read all texts. */
 bool et_column_stats_reads(const et_column_stats *stats);
 void et_column_stats_add(et_column_stats *stats, const et_column_part *part);
 /* After the last part. */
@@ -168,15 +169,15 @@ const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_cl
 /* After finish: rows with a value, and with a number of any class. */
 int64_t et_column_stats_values(const et_column_stats *stats);
 int64_t et_column_stats_numbers(const et_column_stats *stats);
-/* The order by which most values are dates; ANY: all of these read the same by both. */
+/* The order by which most values are dates; ANY: both orders read all these values alike. */
 et_date_order et_column_stats_date_order(const et_column_stats *stats);
 /* Values that are dates by this order. */
 int64_t et_column_stats_dates(const et_column_stats *stats);
 /* The notation and the unit in which nearly all values are numbers, if some values are texts. unit:
- * borrowed from these stats. PLAIN: there is no such notation. */
+ * borrowed from these stats. PLAIN: no such notation. */
 et_number_format et_column_stats_format(const et_column_stats *stats);
-/* Whether a decimal point is only assumed because the values are ambiguous: there is 1,234, but
- * neither 1,234.5 nor 12.5. */
+/* Whether a decimal point is only assumed, because all values are ambiguous: 1,234, but neither
+ * 1,234.5 nor 12.5. */
 bool et_column_stats_format_unclear(const et_column_stats *stats);
 /* Whether the entries are complete, with exact counts. */
 bool et_column_stats_exact(const et_column_stats *stats);
@@ -197,7 +198,7 @@ typedef struct et_table_head {
     int fields;          /* number of analyzed columns, or of the fields of a schema */
     const int **column;  /* [fields]: which columns are a field's */
     int *column_count;   /* [fields] */
-    et_same_header same; /* the header, or the names that the schema gives for none; count 0:
+    et_same_header same; /* the header, or the schema's names for files without a header; count 0:
                             columns have no names */
 } et_table_head;
 
@@ -227,14 +228,16 @@ typedef struct et_table_stats {
     et_table_head head;
     et_column_stats *field;   /* [head.fields] */
     et_number_format *format; /* [head.fields]: by which the columns are read */
-    et_seen_at *unclear;      /* [head.fields]: the first text of which both notations make two
-                                 numbers, where no value of the column says which; line 0: none */
+    et_seen_at *unclear;      /* [head.fields]: the first text that both notations read, as
+                                 different numbers, in a column where no value decides between them;
+                                 line 0: none */
     int64_t rows;
     uint64_t bytes;         /* of all files */
-    uint64_t missing_found; /* which markers of missing values were there, as csv_scan.h has it */
+    uint64_t missing_found; /* bits of the markers of missing values that were found, as in
+                               csv_scan.h */
 } et_table_stats;
 
-/* One column while it is reported. */
+/* A column during the report. */
 typedef struct et_table_column {
     const et_table_stats *table;
     const et_column_stats *stats;
@@ -250,12 +253,12 @@ typedef struct et_table_column {
 
 /* Adds a suspicious fact: {column, kind, text}. */
 void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text);
-/* Adds those about two columns or two rows, by the first rows. uses, metadata [fields]. ET_ENOMEM.
- */
+/* Adds suspicious relations of two columns or of rows, judged by the first rows. uses, metadata
+ * [fields]. ET_ENOMEM. */
 int et_table_relations_suspect(et_value *list, const et_table_stats *table,
                                const et_column_use *uses, const et_column_metadata *metadata,
                                et_error *error);
-/* Adds the column whose values name groups of similar rows, by the first rows. */
+/* Adds a column whose values seem to name groups of similar rows, judged by the first rows. */
 void et_table_groups_suspect(et_value *list, const et_table_stats *table,
                              const et_column_use *uses);
 

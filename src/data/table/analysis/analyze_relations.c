@@ -56,7 +56,7 @@ static bool rows_on_line(const et_first_rows *a, const et_first_rows *b)
 
 typedef struct pair {
     uint64_t value, target;
-    double number; /* of the value, if it is one */
+    double number; /* the value, if it is a number */
 } pair;
 
 ET_SORT_BY(by_target, pair, ET_UP(target), 0)
@@ -65,7 +65,7 @@ ET_SORT_BY(by_value, pair, ET_UP(value), ET_UP(target))
 
 ET_SORT_BY(by_number, pair, ET_UP(number), ET_UP(target))
 
-/* NULL: too few rows, or no memory. *count: the rows that have both. */
+/* NULL: too few rows, or no memory. *count: the number of rows with both values. */
 static pair *pairs_of(const et_first_rows *column, const et_first_rows *target, int64_t *count,
                       bool *failed)
 {
@@ -85,7 +85,8 @@ static pair *pairs_of(const et_first_rows *column, const et_first_rows *target, 
     return NULL;
 }
 
-/* Rows of the most and of the least frequent value of the target, and how many values it has. */
+/* Number of rows with the most and with the least frequent value of the target, and number of
+ * values. */
 typedef struct counts {
     int64_t most, least, values;
 } counts;
@@ -163,8 +164,8 @@ static relation relate_rows(const et_first_rows *column, const et_first_rows *ta
 
 /* Fewest first rows of a longer table by which relations are judged. */
 #define ROWS_LEAST 1000
-/* Equal rows are named from this share of the rows on, and if they are so many times more than in a
- * table of independent columns. */
+/* Equal rows are reported from this share of the rows on, if they are this many times more than in
+ * a table of independent columns. */
 #define COPIES_SHARE  0.01
 #define COPIES_CHANCE 5
 
@@ -194,7 +195,7 @@ static const char *name_of(const relating *r, int field)
     return et_table_head_field(&r->table->head, r->table->options, field);
 }
 
-/* Whether it has a value for each of the first rows: lists have more or fewer. */
+/* Whether a column has one value for each of the first rows; lists have more or fewer. */
 static bool is_whole(const relating *r, int field)
 {
     const et_first_rows *rows = rows_of(r->table, field);
@@ -226,7 +227,7 @@ static bool same_statistics(const relating *r, int one, int other)
            a->mean == b->mean && a->squares == b->squares;
 }
 
-/* Whether both have the same value in every row, of at least 20. */
+/* Whether two columns have the same value in every row, of at least 20 rows. */
 static bool is_equal(const relating *r, int one, int other)
 {
     const et_first_rows *a = rows_of(r->table, one), *b = rows_of(r->table, other);
@@ -278,7 +279,7 @@ static bool find_copy(relating *r, int field)
     return false;
 }
 
-/* Rows that are equal in the columns that a model reads and in the target. */
+/* Counts rows that are equal in the target and in all columns that a model reads. */
 static void find_copies(relating *r, const et_column_metadata *metadata)
 {
     const int fields = r->table->head.fields;
@@ -340,8 +341,8 @@ int et_table_relations_suspect(et_value *list, const et_table_stats *table,
 
 /* ---- columns that are one group ---- */
 
-/* Rows that belong together, such as the measurements of one patient, by the first rows: a random
- * split would hold out rows that a model has nearly seen. A column names groups if
+/* Finds rows that belong together, such as the measurements of one patient, in the first rows. A
+ * random split would hold out rows that are similar to training rows. A column names groups if
  *
  *   - its texts, or its numbers if its name says that it is an ID, name at least GROUPS_LEAST
  *     groups of GROUP_LEAST to ROWS_MOST rows on average, and no group has more than LARGEST of the
@@ -350,8 +351,8 @@ int et_table_relations_suspect(et_value *list, const et_table_stats *table,
  *     rows of a group are not next to each other in the file), and many times more than by chance;
  *   - if the nearest row of a row is in its group, their targets are more alike than other targets.
  *
- * The distance is the sum over the input columns, without the one in question: of numbers the
- * difference in deviations, at most 3; of texts 1 if they differ. */
+ * The distance is a sum over the input columns, without the examined column: the difference of
+ * numbers in deviations, at most 3, and 1 for texts that differ. */
 
 #define GROUPS_LEAST  20
 #define GROUP_LEAST   1.8
@@ -379,7 +380,7 @@ typedef struct grouping {
     int64_t rows; /* compared */
     input input[COLUMNS];
     int inputs, numbers; /* numbers: of the inputs */
-    int target;          /* a field; -1: none */
+    int target;          /* index of a field; -1: none */
 } grouping;
 
 static double deviation_of(const et_first_rows *rows, int64_t count)
@@ -430,7 +431,7 @@ static int64_t nearest(const grouping *g, int field, int64_t row)
 typedef struct sizes {
     double groups, shared;  /* groups; fraction of rows that are not alone in theirs */
     double largest, chance; /* fractions: the largest group; that two rows are of one group */
-    double adjacent;        /* fraction of rows whose next row is of their group */
+    double adjacent;        /* fraction of rows whose next row is in the same group */
 } sizes;
 
 static bool measure(const grouping *g, int field, sizes *out)
@@ -469,7 +470,7 @@ static bool is_called_id(const char *name)
     return length == 2 || !isalpha((unsigned char)name[length - 3]) || name[length - 2] == 'I';
 }
 
-/* By the whole table. */
+/* Judged by the whole table. */
 static bool may_group(const grouping *g, int field)
 {
     const et_column_stats *s = &g->table->field[field];
@@ -483,10 +484,10 @@ static bool may_group(const grouping *g, int field)
            values >= GROUP_LEAST * distinct && values <= ROWS_MOST * distinct;
 }
 
-/* ---- what nearest rows say ---- */
+/* ---- nearest rows ---- */
 
 typedef struct nearness {
-    double probes, same; /* rows; those whose nearest row is of their group */
+    double probes, same; /* number of rows; number of rows whose nearest row is in the same group */
     double alike, apart; /* of these: differences of the target to the nearest, and to any, row */
 } nearness;
 

@@ -94,8 +94,9 @@ static double column_deviation(const et_table_column *c)
 /* Share of missing values from which the report mentions them. */
 #define MISSING_SHARE 0.5
 
-/* Integers that may be an ID, though they are used as numbers: they nearly count the rows, or are
- * drawn from far more than there are rows. Amounts may well be distinct, too. */
+/* Integers that are used as numbers, but may be an ID: they nearly count the rows, or come from a
+ * range that is far larger than the number of rows. Amounts may also be distinct, so they are not
+ * ignored. */
 static bool may_be_id(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
@@ -153,7 +154,7 @@ static void suspect_values(et_value *list, const et_table_column *c)
 
 /* The look of nearly all texts of a column. */
 typedef struct look {
-    const char *kind; /* NULL: like nothing known */
+    const char *kind; /* NULL: no similar format is known */
     char what[96];    /* "numbers in a notation" */
     const char *cure;
 } look;
@@ -260,7 +261,7 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
     if (!strcmp(l->kind, "date"))
         suspect_century(list, c);
     if (!strcmp(l->kind, "date") && dates == c->values) {
-        /* Dates of which no row says which number is the month. */
+        /* Dates for which no row shows which number is the month. */
         const int64_t *dated = s->dated;
         if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
             dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
@@ -316,7 +317,8 @@ static void suspect_texts(et_value *list, const et_table_column *c)
                 et_format_count(s->blanks).text);
 }
 
-/* Numbers that may be meant as texts. As texts they lose nothing; 3E5 next to 2.5 is a number. */
+/* Numbers that may be meant as texts. As texts they lose nothing. Exception: 3E5 in a column with
+ * 2.5 is a number. */
 static void suspect_codes(et_value *list, const et_table_column *c)
 {
     static const struct {
@@ -349,7 +351,8 @@ static void suspect_codes(et_value *list, const et_table_column *c)
     }
 }
 
-/* Integers that differ in digits that no model sees are codes, or need no such digits. */
+/* Integers that differ only in digits that float32 loses. Such integers are codes, or do not need
+ * these digits. */
 static void suspect_digits(et_value *list, const et_table_column *c)
 {
     const et_sketch_view *view = &c->view;
@@ -436,7 +439,7 @@ static void suspect_pair(et_value *list, const et_table_column *c, size_t first,
 /* Entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
 typedef struct alike {
     size_t first, second; /* the first two */
-    size_t count;         /* number of entries spelt like an earlier one; 0: none */
+    size_t count;         /* number of entries with the spelling of an earlier entry; 0: none */
 } alike;
 
 typedef struct folding {
@@ -542,7 +545,7 @@ static void suspect_target(et_value *list, const et_table_column *c)
 }
 
 /* Numbers of the target that are far from nearly all others, such as prices in another unit. A few
- * of them decide a squared error. */
+ * of them dominate a squared error. */
 static void suspect_outliers(et_value *list, const et_table_column *c)
 {
     const et_sketch_view *view = &c->view;
@@ -594,17 +597,17 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
     return suspect_spelling(list, c, error);
 }
 
-/* Share of values that may be texts (007, 3E5, integers beyond 2^53), from which all values are
- * codes. */
+/* If this share of values may be texts (007, 3E5, integers beyond 2^53), all values are codes. */
 #define CODE_SHARE 0.01
-/* Values of a column that looks like an ID from which on its entries are not kept. */
+/* If a column that looks like an ID has this many values, its entries are not kept. */
 #define KEY_VALUES 50
 
 #define BINS        16
 #define ENTRIES_TOP 10
 #define FEW_NUMBERS 16
 
-/* Quantiles of all columns: the metadata of a table with very many has to be read again. */
+/* Limit of the quantiles of all columns together, because the metadata of a table with very many
+ * columns must be readable. */
 #define QUANTILES_IN_ALL 2000000
 
 /* ---- types ---- */
@@ -861,7 +864,7 @@ static bool report_column(et_value *list, const et_table_column *c, const et_col
 
 /* ---- the whole ---- */
 
-/* One as a text, several as a list. */
+/* One text as a text, several as a list. */
 static void report_targets(const et_analyze_options *options, et_value *report)
 {
     if (!options->more_targets.count) {

@@ -1,11 +1,11 @@
 /* Statistics of a column. Numbers are processed in blocks of the sketch's width, counted from the
- * column's first, so sums do not depend on how values arrive. A block's mean and squares are added
- * in eight lanes, and blocks are joined by the formula of Chan, Golub, LeVeque (Updating formulae
- * and a pairwise algorithm for computing sample variances, 1979).
+ * column's first number. So sums do not depend on the division into parts. A block's mean and
+ * squares are added in eight lanes, and blocks are joined by the formula of Chan, Golub, LeVeque
+ * (Updating formulae and a pairwise algorithm for computing sample variances, 1979).
  *
- * A column begins with entries only: each distinct text is parsed once, and facts about numbers
- * follow exactly from texts and counts. This ends if there are more distinct numbers than classes
- * allow, or more texts than fit. Then the counts so far are added as numbers, text by text. */
+ * At first a column has only entries: each distinct text is parsed once, and facts about numbers
+ * follow exactly from texts and counts. If there are more distinct numbers than classes allow, or
+ * more texts than fit, the counts so far are added as numbers, text by text. */
 #include "data/table/analysis/analyze_private.h"
 
 #include <float.h>
@@ -30,8 +30,8 @@ double et_first_rows_number(const et_first_rows *rows, int64_t row)
     return number;
 }
 
-/* Adds a row; a full object ignores it. text NULL: no value. number: of the text; NULL: it is no
- * number. False: no memory. */
+/* Adds a row; a full object ignores it. text NULL: no value. number: the value of the text; NULL:
+ * not a number. False: no memory. */
 static bool first_rows_add(et_first_rows *rows, const char *text, size_t length,
                            const double *number)
 {
@@ -63,7 +63,7 @@ static bool first_rows_add(et_first_rows *rows, const char *text, size_t length,
  * functions. */
 
 /* A date, or a text meant as a date, such as 31.13.2024: three runs of 1, 2 or 4 digits, separated
- * by the same one of - . /. */
+ * by the same one of - . and /. */
 static bool is_date(const char *text, size_t length)
 {
     if (et_date_orders(text, length))
@@ -253,7 +253,7 @@ static void add_numbers(et_column_stats *stats, const double *x, int count)
     }
 }
 
-/* ---- what texts look like ---- */
+/* ---- looks of texts ---- */
 
 static void note(et_seen_at *seen, const et_column_part *part, int i, const char *text,
                  size_t length)
@@ -293,7 +293,7 @@ et_cell_class et_cell_classify(const et_number_format *format, const char *text,
         return ET_CELL_TEXT;
     et_number kind = et_number_parse(number, text, length);
     if (kind == ET_NUMBER_REAL) {
-        /* 3E5, but not 3.0E5 or 3E+5, which programs that print numbers write. */
+        /* Whether a text is like 3E5. Programs that print numbers write 3.0E5 or 3E+5. */
         size_t digits = et_number_digits_at(text, length);
         return (digits && digits < length && (text[digits] == 'e' || text[digits] == 'E') &&
                 et_number_digits_at(text + digits + 1, length - digits - 1) == length - digits - 1)
@@ -349,8 +349,8 @@ static bool has_unit(et_noted_texts *all, const et_noted *noted, const char *tex
                                    !memcmp(all->unit, text + noted->unit_at, noted->unit_length));
 }
 
-/* Notes the first value of each class that is not a number, and the forms of texts. orders: by
- * which the text is a date. */
+/* Notes the first value of each class that is not a number, and the looks of texts. orders: the
+ * orders in which the text is a date. */
 static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                     size_t length, unsigned char class, unsigned orders)
 {
@@ -406,7 +406,7 @@ static void add_dates(et_column_stats *stats, const char *text, size_t length, u
     }
 }
 
-/* Counts a text by the notations in which it is a number. */
+/* Counts a text for each notation in which it is a number. */
 static void add_noted(et_column_stats *stats, const char *text, size_t length, int64_t count)
 {
     const et_noted noted = find_notation(stats, text, length);
@@ -467,7 +467,7 @@ static void end_exact(et_column_stats *stats, et_stats_stage stage)
         const et_entry *entry = &stats->entries.entry[i];
         double number = number_of(stats, entry);
         if (is_number(entry->class) || is_both(entry->class)) {
-            /* The same number, count times. */
+            /* Adds the same number count times. */
             int64_t count = entry->count;
             double same[256];
             for (int k = 0; k < 256; k++)
@@ -651,8 +651,7 @@ static bool view_entries(const et_column_stats *stats, et_sketch_view *view)
     return et_sketch_view_order(view, count);
 }
 
-/* The length of 1.1 in 1.10; 0: there is no zero to remove, or only ".0" would remain, as in 1.0.
- */
+/* The length of 1.1 in 1.10. 0: no zero to remove, or only ".0" would remain, as in 1.0. */
 static size_t without_zeros(const char *text, size_t length)
 {
     const char *point = memchr(text, '.', length);
@@ -671,7 +670,7 @@ void et_column_stats_finish(et_column_stats *stats)
     if (stats->stage == ET_STATS_EXACT) {
         et_sketch_view view;
         count_classes(stats);
-        /* Versions: 1.1 and 1.10 in one column are one number, but hardly the same version. */
+        /* Finds versions: 1.1 and 1.10 are the same number, but probably different versions. */
         for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
             const et_entry *entry = &stats->entries.entry[i];
             const char *text = et_entries_text(&stats->entries, entry);
@@ -741,7 +740,7 @@ int64_t et_column_stats_dates(const et_column_stats *stats)
     return stats->dated[et_column_stats_date_order(stats)];
 }
 
-/* Least fraction of values that are numbers in the notation; least fraction of these that have the
+/* Least fraction of values that are numbers in the notation, and least fraction of these with the
  * unit. */
 #define NOTED_SHARE 0.9
 #define UNIT_SHARE  0.5

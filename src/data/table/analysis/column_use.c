@@ -32,25 +32,25 @@
  * all values must differ. */
 #define KEY_SHARE 0.9
 #define KEY_ROWS  20
-/* Share of distinct values from which texts are too rare to learn each of them. Texts with fewer
- * rows than the minimum then share one embedding. 8,000 rows with 2,600 different texts: RMSE 1.108
- * with all of them, 1.090 with a minimum of 2 rows, 1.079 with 5, 1.121 without the column. */
+/* From this share of distinct values on, texts are too rare for learning each of them. Texts with
+ * fewer rows than the minimum then share one embedding. 8,000 rows with 2,600 different texts: RMSE
+ * 1.108 with all of them, 1.090 with a minimum of 2 rows, 1.079 with 5, 1.121 without the
+ * column. */
 #define RARE_SHARE 0.1
 #define RARE_FROM  50
 #define RARE_COUNT 5
-/* The same of columns in which hardly a text has 5 rows. */
+/* Such a share, for columns in which hardly any text has 5 rows. */
 #define SINGLE_SHARE 0.5
 #define SINGLE_COUNT 2
 
-/* Rows and average words from which on texts that differ are free text. */
+/* Texts that differ are free text from this number of rows and of average words on. */
 #define TEXT_ROWS  200
 #define TEXT_WORDS 3
-/* The same of texts that repeat, such as "oil on canvas": their words are read in addition, because
- * a rare text may have frequent words. The least number of different texts, and of average words.
- */
+/* Texts that repeat, such as "oil on canvas", are read by words in addition, because a rare text
+ * may have frequent words: from this number of different texts and of average words on. */
 #define PHRASES      50
 #define PHRASE_WORDS 2
-/* Words read from a text: as many as the longest text has, but at most TEXT_MOST, and at most
+/* Number of words read from a text: that of the longest text, but at most TEXT_MOST and at most
  * TEXT_TIMES the average, because shorter texts take as much time and memory as the longest. All
  * rows together have at most TEXT_IDS IDs of 4 bytes. */
 #define TEXT_LEAST 16
@@ -118,7 +118,7 @@ static bool is_constant(const et_schema_field *field, const et_column_metadata *
     return et_column_distinct(m) == 1 && !m->missing;
 }
 
-/* Metadata that counts no dates may have entries that are some. */
+/* If metadata do not count dates, entries are tested for dates. */
 static bool is_dates(const et_column_metadata *m)
 {
     if (m->dates)
@@ -161,7 +161,7 @@ static double quantile_at(const et_column_metadata *m, double share)
 
 /* Whether, at one end, the last percent begins more than three times as far from the median as the
  * last tenth. The ratio is 1.8 for a normal distribution, 2.4 for an exponential one, and 3.6 for a
- * lognormal one with deviation 1. With few rows, a tail cannot be told from single errors. */
+ * lognormal one with deviation 1. With few rows, a tail looks the same as single errors. */
 static bool has_long_tail(const et_column_metadata *m)
 {
     if (m->count < TAIL_ROWS || m->quantile_count < TAIL_QUANTILES)
@@ -507,7 +507,7 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
     }
 }
 
-/* m NULL: leaves out facts that differ between columns with the same use. */
+/* m NULL: leaves out facts that differ between columns of the same use. */
 void et_column_use_print(et_strbuf *out, const et_column_use *use, const et_column_metadata *m)
 {
     const char *between = "";

@@ -20,7 +20,7 @@
 typedef enum et_column_ignored {
     ET_COLUMN_USED,
     ET_COLUMN_EMPTY,    /* no row has a value */
-    ET_COLUMN_CONSTANT, /* every row has the same */
+    ET_COLUMN_CONSTANT, /* every row has the same value */
     ET_COLUMN_KEY,      /* nearly every row has another text */
     ET_COLUMN_RUNNING,  /* integers that count the rows */
     ET_COLUMN_LIST,     /* any number of values */
@@ -31,7 +31,7 @@ typedef enum et_column_ignored {
 } et_column_ignored;
 
 typedef struct et_column_use {
-    et_column_ignored ignored; /* its values; transforms may have MISSING all the same */
+    et_column_ignored ignored; /* its values are not used; transforms may still have MISSING */
     unsigned transforms;       /* over it: bit i for transform i */
     int64_t minimum_count;     /* of embed and one-hot */
     int64_t words;             /* of words: of a text, at most */
@@ -42,14 +42,14 @@ typedef struct et_column_use {
 /* Number of distinct values, if the metadata has it. */
 int64_t et_column_distinct(const et_column_metadata *metadata);
 /* Estimated probability that two rows have the same value, by counts, quantiles or the number of
- * distinct values. 1 if the metadata have none of these. */
+ * distinct values. 1 if the metadata lack all of these. */
 double et_column_agreement(const et_column_metadata *metadata);
 /* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);
 
-/* "--drop age", "--group age", with the quotes of a shell and, for --drop, of a list of names where
- * the name needs them. */
+/* "--drop age", "--group age". Names are quoted for a shell and, for --drop, for a list of names,
+ * if they need it. */
 typedef struct et_column_option {
     char text[ET_ERROR_TEXT_MAX];
 } et_column_option;
@@ -58,7 +58,8 @@ et_column_option et_column_group_option(const char *field);
 
 /* Whether a field is one of the targets. */
 bool et_column_is_target(const et_feature_choice *choice, const char *field);
-/* The default: numbers by their tails, texts embedded. more_targets: borrowed; NULL: none. */
+/* The default choice: numbers get transforms by their tails, texts are embedded. more_targets:
+ * borrowed; NULL: none. */
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets);
 /* ET_ECONFIG: a column that the choice drops, or names as an input, has another use; or it names
  * the column for both. */

@@ -14,11 +14,12 @@
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
-/* Rows below which different texts are no sign that a target has no classes, unless all are. */
+/* From this number of rows on, different texts show that a target has no classes. With fewer rows,
+ * only if all texts differ. */
 #define CLASS_ROWS 20
 /* Columns that a message names. */
 #define NAMES_SHOWN 5
-/* For texts whose entries are not known. */
+/* Buckets for texts whose entries are unknown. */
 #define HASH_BUCKETS 1024
 /* For words and pairs of free text. */
 #define WORD_BUCKETS 16384
@@ -29,7 +30,7 @@ typedef struct choosing {
     et_feature_choice choice;
     et_feature_spec *numbers, *ids; /* [2 fields, fields]: the arena's */
     int number_count, id_count;
-    et_feature_spec *also; /* [2 fields]: the numbers once more, by the other transform */
+    et_feature_spec *also; /* [2 fields]: the numbers again, with the second transform */
     int also_count;
     et_feature_spec *texts; /* [fields + 6]: of words, and all others after them */
     int text_count;
@@ -37,7 +38,7 @@ typedef struct choosing {
     et_error *error;
 } choosing;
 
-/* ---- what becomes of a column ---- */
+/* ---- features of a column ---- */
 
 /* Memory that is out is the arena's to remember. */
 static void add(choosing *c, const char *field, et_transform type, int64_t minimum_count)
@@ -80,7 +81,7 @@ static void add_column(choosing *c, const et_schema_field *f)
 
 /* ---- the target ---- */
 
-/* what: "target", "ID", "weight". */
+/* what: the use of the column, "target", "ID" or "weight". */
 static int no_such_column(const choosing *c, const char *name, const char *what)
 {
     int count = et_schema_count(c->schema);
@@ -110,7 +111,8 @@ static bool are_no_classes(const et_column_metadata *m)
     return different > 2 && different >= m->count && m->count;
 }
 
-/* Whether the numbers differ by so little that their squares, which the loss uses, are 0. */
+/* Whether the differences of the numbers are so small that their squares, which the loss uses, are
+ * 0. */
 static bool underflow(const et_column_metadata *m)
 {
     const double range = m->has_range ? m->max - m->min : 0;

@@ -25,7 +25,7 @@
 #include "base/sort.h"
 #include "base/vector.h"
 
-/* Up to this many values, all are taken. */
+/* Up to this number of values, no value is left out. */
 #define TAKE_ALL ((int64_t)1 << 17)
 
 #define SORT_MAX (2 * ET_SKETCH_WIDTH_MAX)
@@ -147,8 +147,9 @@ void et_sketch_sort(double *values, int count)
 
 /* ---- adding ---- */
 
-/* Every second of two sorted buffers together. From both ends at once: no end is reached, and the
- * two do not wait for each other. Among equal values, the first buffer's come first. */
+/* Takes every second value of two sorted buffers together. Works from both ends: neither end is
+ * reached, and the two loops do not wait for each other. Among equal values, the first buffer's
+ * come first. */
 static void merge_half(double *restrict out, const double *first, const double *second, int width,
                        bool odd)
 {

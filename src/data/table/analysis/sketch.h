@@ -1,9 +1,9 @@
 /* Quantiles of a stream of numbers in fixed memory. Up to 2 * width values are kept, so quantiles
  * of few values are exact. With more, the root mean square error of a rank is 0.1 % of all values
  * at a width of 1024 (0.05 % up to half a million values), and proportionally more for smaller
- * widths. The kept values depend only on the values, their order and the seed, not on how they
- * arrive. Memory at 1024: 16 KiB, and up to 8 KiB for each doubling of the number of values beyond
- * 2048, 100 KiB in all. Use from one thread at a time.
+ * widths. The kept values depend only on the values, their order and the seed, not on the division
+ * into calls. Memory at 1024: 16 KiB, and up to 8 KiB for each doubling of the number of values
+ * beyond 2048, 100 KiB in all. Use from one thread at a time.
  *
  *     et_sketch sketch;
  *     et_sketch_init(&sketch, 1024, 7);
@@ -12,8 +12,7 @@
  *     if (!et_sketch_view_init(&view, &sketch)) ...
  *     double median = et_sketch_quantile(&view, 0.5);
  *     et_sketch_view_release(&view);
- *     et_sketch_release(&sketch);
- */
+ *     et_sketch_release(&sketch); */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_SKETCH_H
 #define ETUDE_DATA_TABLE_ANALYSIS_SKETCH_H
 
@@ -55,8 +54,8 @@ typedef struct et_sketch_view {
 
 /* False: no memory. */
 bool et_sketch_view_init(et_sketch_view *view, const et_sketch *sketch);
-/* The same for count values that are all known: makes room for them. The caller then sets values
- * and weights; puts count of them in order. False: no memory. */
+/* A view of count known values. reserve makes room for them. The caller then sets values and
+ * weights, and order sorts the first count of them. False: no memory. */
 bool et_sketch_view_reserve(et_sketch_view *view, size_t count);
 bool et_sketch_view_order(et_sketch_view *view, size_t count);
 void et_sketch_view_release(et_sketch_view *view);
@@ -99,9 +98,8 @@ double et_distinct_estimate(const et_distinct *distinct);
 /* ---- entries ----
  *
  * The distinct texts of a column and their counts, in bounded memory. Exact up to a limit of
- * distinct texts. Beyond the limit only frequent texts are certain to stay: a text that occurs more
- * than `error` times is kept, and each count is too low by at most `error`. Use from one thread at
- * a time. */
+ * distinct texts. Beyond the limit, only frequent texts are certainly kept: those that occur more
+ * than `error` times. Each count is too low by at most `error`. Use from one thread at a time. */
 
 /* Longer texts are not classes: they are not kept. */
 #define ET_ENTRY_MAX 1024
@@ -111,7 +109,7 @@ typedef struct et_entry {
     uint32_t length;     /* bytes */
     uint32_t hash;       /* of the table's own */
     size_t at;           /* in texts */
-    int64_t count;       /* how often it was there */
+    int64_t count;       /* number of occurrences */
     unsigned char class; /* the caller's; 0 at first */
 } et_entry;
 
@@ -124,7 +122,7 @@ typedef struct et_entries {
     char *texts;
     size_t length, room; /* of texts */
     size_t limit;        /* of entries */
-    int64_t error;       /* what counts are short by, at most */
+    int64_t error;       /* counts are too low by at most this number */
     int64_t dropped;     /* how often entries were dropped to make room */
 } et_entries;
 
@@ -146,9 +144,8 @@ bool et_entries_fits(const et_entries *entries, size_t length);
 /* Borrowed, not terminated; until the next add. */
 const char *et_entries_text(const et_entries *entries, const et_entry *entry);
 
-/* The most frequent first, equally frequent ones by their bytes. Nothing may be added or found
- * after.
- */
+/* Sorts entries: the most frequent first, equally frequent ones by their bytes. Afterwards nothing
+ * may be added or found. */
 void et_entries_sort(et_entries *entries);
 
 #endif

@@ -263,7 +263,7 @@ void et_encoder_warn_coarse(const et_encoder *encoder)
     }
 }
 
-/* The first field of a kind; -1: none. */
+/* The first field of a kind; -1: no such field. */
 static int find_kind(const et_encoder *encoder, et_encoded_kind kind)
 {
     for (int i = 0; i < encoder->field_count; i++)

@@ -27,7 +27,7 @@ typedef enum et_encoded_kind {
     ET_ENCODED_CLASS,   /* the target is one of classes */
     ET_ENCODED_LABELS,  /* targets of two classes each: 1 of yes, 0 of no, NaN: missing */
     ET_ENCODED_VALUES,  /* the target is numbers */
-    ET_ENCODED_WRITTEN, /* the same numbers as the file has them, of an exact encoder */
+    ET_ENCODED_WRITTEN, /* the target's numbers as in the file, of an exact encoder */
     ET_ENCODED_WEIGHT,  /* the weight of a row, at least 0 */
 } et_encoded_kind;
 
@@ -37,8 +37,8 @@ typedef struct et_encoded_field {
     et_encoded_kind kind;
     int64_t width;              /* columns */
     const int32_t *cardinality; /* IDS, WORDS: [width], how many ids each column has */
-    const int32_t *unknown;     /* IDS: [width], the id of a value that is not an entry; of hash and
-                                 * cross, which accept any value, the id of a missing one */
+    const int32_t *unknown;     /* IDS: [width], the id of a value without an entry; for hash and
+                                   cross, which accept any value, the id of a missing value */
     const char *const *column;  /* [width], description of each column, for messages and tables */
     int classes;                /* CLASS */
     const char *const *label;   /* CLASS: [classes]; LABELS: [2 width], no and yes of each */
@@ -54,10 +54,10 @@ typedef struct et_encoder et_encoder;
 /* Copies the three. ET_ECONFIG: they disagree; one message has all differences. */
 int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
                    const et_feature_set *features, et_error *error);
-/* The same with exact targets. A float32 cannot hold a target such as 1e12 +- 3,000, so a target of
- * numbers is (number - offset) / scale, computed in double, with the mean and the deviation of the
- * metadata (et_encoder_unit). The next field of the layout, "<target>/written", has the numbers
- * themselves: ET_I32 [2 targets], the bytes of doubles (et_encoded_written). */
+/* An encoder with exact targets. A float32 cannot represent targets such as 1e12 +- 3,000. So a
+ * target of numbers is (number - offset) / scale, computed in double, with the mean and the
+ * deviation of the metadata (et_encoder_unit). The next field of the layout, "<target>/written",
+ * has the numbers themselves: ET_I32 [2 targets], the bytes of doubles (et_encoded_written). */
 int et_encoder_new_exact(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
                          const et_feature_set *features, et_error *error);
 void et_encoder_free(et_encoder *encoder); /* NULL allowed */
@@ -73,8 +73,8 @@ int et_encoder_target(const et_encoder *encoder); /* place of the first target; 
 const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
 /* The rows that it encodes, for their readers; valid as long as the encoder. */
 const et_row_layout *et_encoder_row_layout(const et_encoder *encoder);
-/* number = offset + scale x value, of a target's column that is numbers: 0 and 1 of an encoder that
- * is not exact. */
+/* number = offset + scale x value, for a column of a target that is numbers. For an encoder that is
+ * not exact: 0 and 1. */
 typedef struct et_target_unit {
     double offset, scale;
 } et_target_unit;
@@ -82,7 +82,8 @@ et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column);
 /* Warns of columns whose features cannot distinguish values in float32 (identity of 1e12 +- 3,000).
  * If there are many, only the first columns are named. */
 void et_encoder_warn_coarse(const et_encoder *encoder);
-/* Place of the field of an exact encoder's numbers; -1: none. Number i of an item; NaN: missing. */
+/* written: index of the field with an exact encoder's numbers; -1: none. encoded_written: number i
+ * of an item; NaN: missing. */
 int et_encoder_written(const et_encoder *encoder);
 double et_encoded_written(const void *item, int64_t i);
 /* The position in the schema of the first field of key number n, and its feature's name; -1: no
@@ -104,12 +105,12 @@ bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
 /* Writes one row: cells [et_encoder_cells]; to[f]: the destination of field f's item. A missing
  * target is written as -1 or NaN. A field with to[f] NULL is skipped. where: "file:line" for
- * messages; NULL: the caller adds the place to the recorded error. ET_EDATA: a value is no number,
- * a label is unknown, a required value is missing. */
+ * messages; NULL: the caller adds the place to the recorded error. ET_EDATA: a value is not a
+ * number, a label is unknown, or a required value is missing. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
-/* The same for values that are not text. Values of integer fields must be whole, unless the field
- * takes fractions. */
+/* Writes one row of values that are not text. Values of integer fields must be whole, unless the
+ * field allows fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
 /* A row of either kind, not of JSON; messages begin with the row's place, "train.csv:17". */
@@ -135,7 +136,7 @@ typedef struct et_encoder_onnx {
     const et_encoder *encoder;
     const char *const *missing; /* as of et_csv_options; NULL: the usual */
     const char *rows;           /* name of the first dimension */
-    /* Whether the model has another value with this name. A column must not have the same name. */
+    /* Whether the model has another value with this name, which a column must not have. */
     bool (*is_taken)(void *payload, const char *name);
     void *payload;
 } et_encoder_onnx;

@@ -1,4 +1,4 @@
-/* Making an encoder goes through the features once, looks up fields, fits transforms, and collects
+/* Makes an encoder: goes through the features once, looks up fields, fits transforms, and collects
  * all contradictions between schema, metadata and features. */
 #include "data/table/features/encoder_private.h"
 
@@ -79,8 +79,8 @@ static int add_inputs(building *b, const et_schema *schema)
     self->inputs = et_arena_array(&self->arena, (size_t)self->row.count, sizeof *self->inputs);
     for (int i = 0; self->inputs && i < count; i++) {
         const et_schema_field *f = et_schema_at(self->schema, i);
-        /* The schema's replacement for a missing value. The schema has checked that it is a number
-         * if the field needs one. */
+        /* The schema's replacement for a missing value. The schema has checked that a numeric
+         * field's replacement is a number. */
         et_reading value = { .numeric = et_schema_numeric(f), .missing = !f->missing };
         if (f->missing) {
             value.text = f->missing;
@@ -109,7 +109,7 @@ static et_fitting fitting(building *b, const et_feature_spec *spec)
         et_fitting_problem(&problem_of, __VA_ARGS__);                                              \
     } while (0)
 
-/* A field that a feature may be over; -1, with a problem: it is not there, or of another type. */
+/* The field of a feature. -1: the field is missing or has another type, and a problem was added. */
 static int find_field(building *b, const et_feature_spec *spec, const char *name)
 {
     int position = et_schema_position(b->self->schema, name);
@@ -140,7 +140,8 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
     return position;
 }
 
-/* Steps of a float32 at a column's mean, in its deviations: more are too coarse to learn from. */
+/* Largest step of a float32 at a column's mean, in its deviations. Values with larger steps are too
+ * coarse to learn from. */
 #define STEP_MOST 1e-3
 
 static bool is_coarse(const et_fitted_transform *f, et_transform type, const et_column_metadata *m)
@@ -361,7 +362,7 @@ static void finish_weight(building *b, et_encoded_field *f, size_t first)
         problem(b, b->top, "a second weight: keep one");
 }
 
-/* Adds a step after each of the target's, over the same value. */
+/* Adds a step after each step of the target, with the same value. */
 static int add_written(building *b, const et_feature_spec *spec, size_t first, size_t end)
 {
     et_encoder *self = b->self;

@@ -18,7 +18,7 @@ typedef struct column {
     bool read, text, date, day_first;
     int at;              /* of numbers and dates: the first of its values in `numbers` */
     const char *value;   /* of texts: the input */
-    const char *missing; /* the same: bool of its shape */
+    const char *missing; /* of texts: which of these are missing, bool of the input's shape */
 } column;
 
 typedef struct emission {
@@ -30,7 +30,7 @@ typedef struct emission {
     int *field;          /* [cells of the encoder]: the field of each cell, in arena */
     int count;           /* numbers of a row */
     const char *numbers; /* float64 [rows, count] */
-    const char *missing; /* the same shape, bool */
+    const char *missing; /* bool [rows, count] */
     const char *refused; /* bool [rows, 1]; NULL: no row, so far */
     et_error *error;
 } emission;
@@ -176,7 +176,7 @@ static bool is_whole(const et_schema_field *field)
     return field->type == ET_SCHEMA_INTEGER && !field->fractions;
 }
 
-/* 1 for the numbers of fields with a property, else 0; NULL: none has it. */
+/* An array with 1 for the numbers of fields with a property, else 0; NULL: no field has it. */
 static const char *emit_property(emission *e, bool (*has)(const et_schema_field *field))
 {
     double *each = et_arena_array(&e->arena, (size_t)e->count, sizeof *each);
@@ -230,8 +230,8 @@ static int add_inputs(emission *e)
                                           c->text ? ET_ONNX_TEXT : ET_ONNX_F64, dims, 2);
         if (c->date)
             et_onnx_describe(e->to, "seconds since 1970-01-01 00:00, without a time zone");
-        /* The notation of a column of dates or numbers in files of the table. Programs that read
-         * such files find it in the model's properties, as "column.NAME". */
+        /* Adds the notation of a column of dates or numbers, as in files of the table. Programs
+         * that read such files find it in the model's properties, as "column.NAME". */
         const et_schema_field *f = field_at(e, i);
         const char *key = et_arena_printf(&e->arena, "column.%s", f->name);
         if (key && e->columns[i].date)
@@ -277,7 +277,7 @@ static const char *pick(et_onnx *to, const char *from, int width, const int64_t 
     return y;
 }
 
-/* Sets x, and which values of x are missing, for transforms [e->count] that read one value each. */
+/* Sets x, and the missing values of x, for transforms [e->count] that read one value each. */
 static void read_values(const emission *from, et_emitting *e, int64_t *indices,
                         const char **missing)
 {

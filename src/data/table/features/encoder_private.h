@@ -35,8 +35,8 @@ typedef struct et_encoder_step {
     bool coarse;   /* float32 cannot distinguish its values */
 } et_encoder_step;
 
-/* How features other than targets treat a field's values: as numbers, or not at all (NONE); as any
- * text, by a hash (HASHED); as the levels of the metadata (KNOWN). */
+/* How features other than targets read a field's values. NONE: as numbers, or not at all. HASHED:
+ * as any text, by a hash. KNOWN: as the levels of the metadata. */
 typedef enum et_encoder_levels {
     ET_LEVELS_NONE,
     ET_LEVELS_HASHED,

@@ -1,5 +1,5 @@
-/* A set is a copy of specs in an arena, made after all specs were checked. The encoder checks what
- * needs schema and metadata: that fields exist and their types fit. */
+/* A set is a copy of specs in an arena, made after all specs were checked. Schema and metadata are
+ * unknown here, so the encoder checks that fields exist and that their types fit. */
 
 #include <math.h>
 #include <stdio.h>
@@ -30,12 +30,12 @@ struct et_feature_set {
 /* The position of a spec in its file. */
 typedef struct origin {
     const char *name;  /* of the text; NULL: a program */
-    const char *outer; /* the feature of the set that it is in */
+    const char *outer; /* the feature of the set that contains this spec */
     int depth;
     et_error *error;
 } origin;
 
-/* "features.yaml:7: feature X: WHAT"; the cure is in what. */
+/* Fails with "features.yaml:7: feature X: WHAT". what includes the cure. */
 static int refuse(const et_feature_spec *spec, const origin *from, const char *what)
 {
     const char *name = spec->name ? spec->name : from->outer ? from->outer : "";

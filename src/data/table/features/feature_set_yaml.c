@@ -14,7 +14,7 @@
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/schema.h"
 
-/* Largest file accepted, in bytes: what YAML is read of at most. */
+/* Largest accepted file, in bytes; the limit of the YAML reader. */
 #define FILE_MAX ((size_t)16 << 20)
 /* Most specs made from one file, including named ones: nested names could grow without limit. */
 #define SPECS_MAX 100000
@@ -24,7 +24,7 @@ typedef struct listed {
     const et_value *value;
     const char *name;
     bool named; /* by a concat */
-    bool open;  /* it is being read: meeting it again is a cycle */
+    bool open;  /* it is being read, so meeting it again is a cycle */
 } listed;
 
 typedef struct reading {

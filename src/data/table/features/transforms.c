@@ -25,7 +25,7 @@
 /* ---- entries ---- */
 
 /* Makes a dictionary of the column's entries. Skips entries with fewer rows than minimum_count.
- * NULL: there are none, and a problem was added. */
+ * NULL: no entries, and a problem was added. */
 static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -49,7 +49,7 @@ static const et_dictionary *entries(const et_fitting *with)
     return kept ? et_dictionary_new(with->arena, kept, count) : NULL;
 }
 
-/* ---- what applying shares ---- */
+/* ---- common functions of apply ---- */
 
 static void clear_columns(const et_fitted_transform *fitted, void *to)
 {
@@ -126,7 +126,7 @@ static uint64_t hash_of(const et_reading *value)
                           : et_checksum(value->text, value->length);
 }
 
-/* ---- what emitting shares ---- */
+/* ---- common functions of emit ---- */
 
 static const char *refuse(et_emitting *e, const char *why)
 {
@@ -295,8 +295,8 @@ static int apply_one_hot(const et_fitted_transform *f, const et_reading *value, 
 /* A whole double below this is an int64. */
 #define INT64_END 9223372036854775808.0
 
-/* The labels that label_of can find, as numbers, and their indices. keys and indices have room for
- * all labels. Returns how many there are; -1: a number is not an int64. */
+/* Lists the labels that label_of can find, as numbers, and their indices. keys and indices have
+ * room for all labels. Returns their number; -1: a number is not an int64. */
 static int number_labels(const et_fitted_transform *f, int64_t *keys, int64_t *indices)
 {
     int count = 0;
@@ -445,16 +445,16 @@ static const char *emit_hash(et_emitting *e)
 /* ---- dates ---- */
 
 /* The transform date: the year as a number, and every other part as sine and cosine of its position
- * in its cycle. A time of day has only hour and minute. Years from the first to the last one of the
- * metadata are numbers from -1 to 1: a few years must differ as much as other numbers do. Without
- * these years, the number is (year - 1970) / 100. */
+ * in its cycle. A time of day has only hour and minute. Years from the first to the last year of
+ * the metadata become numbers from -1 to 1, so that a few years differ as much as other numbers.
+ * Without these years, the number is (year - 1970) / 100. */
 
 #define PART_COUNT 6
 #define TIME_PART  4 /* the first part of a time of day */
 
 const char *const et_date_parts[] = { "year", "month", "day", "weekday", "hour", "minute", NULL };
 
-/* How many there are in a cycle; the year has none. */
+/* Length of the cycle of each part; the year has no cycle. */
 static const int cycle[PART_COUNT] = { 0, 12, 31, 7, 24, 60 };
 
 static void fit_date(et_fitted_transform *fitted, const et_fitting *with)
@@ -558,8 +558,8 @@ static const char *rest(et_onnx *to, const char *x, const char *count, double y)
     return minus(to, x, times(to, count, y));
 }
 
-/* Year, month and day from the days since 1970. Here a year begins with March, so that a leap day
- * is its last day; from March on, each five months have 153 days. */
+/* Year, month and day from the days since 1970. Years are counted from March, so that a leap day is
+ * the last day of a year. From March on, each five months have 153 days. */
 static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_COUNT])
 {
     const char *since = plus(to, days, 719468), *era = whole(to, since, 146097);
@@ -690,7 +690,7 @@ static void fit_classes(et_fitted_transform *fitted, const et_fitting *with)
     fitted->width = 1;
 }
 
-/* A target with two classes beside other targets: orders its labels as no, yes. */
+/* Orders the labels of a target with two classes as no, yes, if there are other targets. */
 static void fit_beside(et_fitted_transform *fitted, const et_fitting *with)
 {
     if (fitted->cardinality != 2) {
@@ -719,8 +719,8 @@ static void fit_target(et_fitted_transform *fitted, const et_fitting *with)
     if (classes && with->spec->field_count > 1 && fitted->column)
         fit_beside(fitted, with);
     if (!classes && with->exact && m->has_moments && isfinite(m->mean)) {
-        /* Standardizes exact values. If they are constant, the deviation is 0 or rounding, and any
-         * divisor works. */
+        /* Standardizes exact values. The deviation of constant values is 0 or a rounding error, and
+         * any divisor works. */
         fitted->offset = m->mean;
         fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
     }
@@ -768,7 +768,7 @@ static int apply_weight(const et_fitted_transform *f, const et_reading *value, v
     return et_put_number(to, value->number, value->number, error);
 }
 
-/* ---- a numeric target as it was written ---- */
+/* ---- a numeric target as in the file ---- */
 
 static void fit_written(et_fitted_transform *fitted, const et_fitting *with)
 {
@@ -800,7 +800,7 @@ static const char *emit_words(et_emitting *e)
 #define fit_log    et_fit_one_column
 #define fit_weight et_fit_one_column
 
-/* Lines differ only in what fit sets. */
+/* Linear transforms differ only in fit. */
 #define fit_identity      et_fit_line
 #define apply_identity    apply_line
 #define emit_identity     emit_line

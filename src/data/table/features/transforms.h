@@ -28,7 +28,7 @@ typedef struct et_dictionary {
 /* Copies texts. If texts are equal, only the first is used. NULL: no memory. */
 et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int count);
 
-/* -1: it is not there. */
+/* -1: not in the dictionary. */
 int et_dictionary_find(const et_dictionary *self, const char *text, size_t length);
 
 typedef enum et_transform_over {
@@ -128,7 +128,7 @@ typedef struct et_transform_row {
 
 extern const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT];
 
-/* The transform of no feature: a numeric target as it was written, a double. */
+/* A transform without a name in files: a numeric target as it is in the file, a double. */
 extern const et_transform_row et_transform_written;
 
 /* All words, ended by NULL: for hints. */
@@ -137,7 +137,8 @@ extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
 /* The parts of a date, ended by NULL: a part's place is its bit. */
 extern const char *const et_date_parts[];
 
-/* Names of width columns, which the caller fills; NULL: no memory, which the arena remembers. */
+/* Makes room for the names of width columns, which the caller fills in. NULL: no memory, which the
+ * arena remembers. */
 const char **et_fit_columns(et_fitted_transform *fitted, const et_fitting *with, int64_t width);
 
 /* Prints the beginning of a problem of a fit: line and name of the feature. */
@@ -161,8 +162,8 @@ bool et_label_is_positive(const char *label, const char *other);
 /* Most words of a text that a feature may take. */
 #define ET_WORDS_MAX 4096
 
-/* Runs between blanks that have a letter: codes and addresses such as 550e8400-e29b or a@b.org are
- * one word. Bytes that are not ASCII are letters. */
+/* A word is a run between blanks that has a letter: codes and addresses such as 550e8400-e29b or
+ * a@b.org are one word. Bytes that are not ASCII count as letters. */
 int64_t et_words_count(const char *text, size_t length);
 
 /* Words that the transform takes of a text without a limit. */
@@ -185,7 +186,7 @@ int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int 
 /* The name of the text; NULL: a program's. */
 const char *et_feature_set_source(const et_feature_set *set);
 
-/* The fields of a spec that has no others: the one with its name. */
+/* The fields of a spec. A spec without fields has the field with its own name. */
 int et_feature_fields(const et_feature_spec *spec, const char *const **fields);
 
 /* YAML that et_feature_set_parse reads, terminated. The caller frees the text (et_free). */

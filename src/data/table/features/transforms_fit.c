@@ -28,7 +28,7 @@ const char *et_transform_name(et_transform type)
     return type >= 0 && type < ET_TRANSFORM_COUNT ? et_transform_words[type] : "unknown";
 }
 
-/* ---- what fits share ---- */
+/* ---- common functions of fit ---- */
 
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
 {

@@ -103,7 +103,8 @@ static const char *emit_portion(et_onnx *to, const et_fitted_transform *f, const
     const int64_t last = f->points - 1;
     const char *zero = et_onnx_int(to, 0), *one = et_onnx_int(to, 1), *end = et_onnx_int(to, last);
     const char *points = et_onnx_doubles(to, f->point, f->points);
-    x = et_onnx_call(to, "Min", x, et_emit_number(to, DBL_MAX)); /* below what fills the blocks */
+    x = et_onnx_call(to, "Min", x, et_emit_number(to, DBL_MAX)); /* below the padding of the
+                                                                    blocks */
     const char *from = emit_points_below(to, &b, x, "Less");
     const char *until = et_onnx_call(to, "Sub", emit_points_below(to, &b, x, "LessOrEqual"), one);
     const char *low = et_onnx_call(to, "Gather", points, et_onnx_call(to, "Max", until, zero));
@@ -217,8 +218,9 @@ double et_normal_quantile(double p)
 #define NORMAL_END 5.199337582605575
 /* The output of robust is between -ROBUST_MOST and ROBUST_MOST. */
 #define ROBUST_MOST 3
-/* clip does not change values up to this many interquartile ranges from the median, nor up to
- * CLIP_LEAST standard deviations. An exponential distribution has 1 of 300 values beyond. */
+/* clip does not change values up to this many interquartile ranges from the median, or up to
+ * CLIP_LEAST standard deviations. One of 300 values of an exponential distribution is further
+ * away. */
 #define CLIP_FROM  5
 #define CLIP_LEAST 4
 
@@ -349,7 +351,7 @@ const char *et_emit_clip(et_emitting *e)
     return et_emit_cast(to, et_onnx_call(to, "Mul", z, factor), ET_ONNX_F32);
 }
 
-/* The rank of x among the quantiles, 0..1. If several quantiles equal x: their mean rank. */
+/* The rank of x among the quantiles, 0..1. If several quantiles are equal to x: their mean rank. */
 static double portion(const et_fitted_transform *f, double x)
 {
     int last = f->points - 1, from = et_fitted_points_below(f, x, false),

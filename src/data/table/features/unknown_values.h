@@ -47,7 +47,7 @@ void et_unknown_values_release(et_unknown_values *self);
 void et_unknown_values_add(et_unknown_values *self, const et_cell *cells, const et_reading *values,
                            int64_t row);
 void et_unknown_values_clear(et_unknown_values *self); /* counts from 0 again */
-/* Adds what `from` counted after it, of the same encoder, and clears it. */
+/* Adds the counts of `from`, which come later and are of the same encoder, and clears `from`. */
 void et_unknown_values_take(et_unknown_values *self, et_unknown_values *from);
 
 typedef struct et_unknown_values_text {

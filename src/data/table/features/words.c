@@ -1,8 +1,7 @@
 /* The transform words: a free text as ids of its words and of each two words side by side. A text
- * is lower-cased and cut at everything but letters, digits and marks; an id is the xxHash of a
- * word, or of two with a blank between, modulo the buckets. Ids of a text follow each other, word,
- * pair, word,
- * ...; the rest of the columns is -1. */
+ * is lower-cased and split at all characters except letters, digits and marks. An id is the xxHash
+ * of a word, or of two words with a blank between, modulo the buckets. The ids of a text are in the
+ * order word, pair, word, ...; the remaining columns are -1. */
 #include "data/table/features/transforms.h"
 
 #include <string.h>

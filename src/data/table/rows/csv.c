@@ -4,7 +4,7 @@
  *
  * A row is returned where it is in the buffer. A partial row is moved to the front before each
  * refill, and the buffer grows with the longest row up to ET_CSV_ROW_MAX. A quote that is never
- * closed is found at the end of the file, or at this limit. After a bad row the next one begins
+ * closed is found at the end of the file, or at this limit. After a bad row, the next row begins
  * after the line of the fault.
  *
  * libcsv (Debian's libcsv3) was not used: it calls a function for every state and every cell, which
@@ -40,7 +40,7 @@
 #define GUESS_BYTES ((size_t)64 << 10)
 #define GUESS_ROWS  100
 
-/* If more than this is left in the buffer, its contents are not examined again. */
+/* If more bytes than this are left in the buffer, its contents are not examined again. */
 #define RESCAN_MAX ((size_t)64 << 10)
 
 struct et_csv {
@@ -48,12 +48,12 @@ struct et_csv {
     char *name;
     et_packed_reader *bytes; /* NULL: a stream, or a text */
     int descriptor;          /* of bytes, or the stream's; -1: a text's */
-    struct stat before;      /* of a file, when it was opened */
+    struct stat before;      /* facts about the file when it was opened */
     bool guess;              /* the delimiter is not known */
     bool started;            /* the first bytes were looked at */
     bool drained;            /* nothing more comes */
     bool ended;              /* the last line's end is not the file's */
-    bool skipping;           /* to the next line's begin: the row was too long */
+    bool skipping;           /* the row was too long: skip to the begin of the next line */
     int64_t line;            /* of begin, from 1 */
     char *buffer;            /* [capacity]; a text's is borrowed */
     size_t capacity, begin, end;
@@ -117,7 +117,7 @@ static void note_contents(et_csv *csv, size_t got)
     csv->contents |= et_csv_contents(csv->buffer + from, csv->end - from);
 }
 
-/* Bytes that the last line needs at its end, which are put there. */
+/* Adds a missing line end to the last line. Returns the number of added bytes. */
 static size_t end_last_line(et_csv *csv)
 {
     if (!csv->drained || !csv->end || csv->buffer[csv->end - 1] == '\n')
@@ -336,7 +336,7 @@ int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, e
     return status ? status : open_reader(out, descriptor, true, path, options, error);
 }
 
-/* If the path is a named pipe, this waits for a writer. */
+/* If the path is a named pipe, the open waits for a writer. */
 int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options, et_error *error)
 {
     struct stat info;
@@ -356,7 +356,7 @@ int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
     return status ? status : open_reader(out, descriptor, false, name, options, error);
 }
 
-/* The whole text is there from the start, so nothing is read, moved or kept. */
+/* The whole text is available from the start, so nothing is read, moved or kept. */
 int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error)
 {
@@ -427,8 +427,8 @@ int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error)
 
 /* ---- rows ---- */
 
-/* The message about the row at line's position; a file whose lines end in CR is one row, and has
- * one for the whole file. */
+/* Makes the message about the row at `line`. A file whose lines end in CR is one row, and has one
+ * message for the whole file. */
 static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;
@@ -436,7 +436,7 @@ static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *e
     const bool one_line =
         csv->line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
     if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) && one_line) {
-        /* A file that is no text at all has CRs, too. */
+        /* A file that is not text also has CRs. */
         if ((nul = memchr(begin, 0, (size_t)(end - begin)))) {
             scanner->fault = ET_CSV_FAULT_NUL;
             scanner->at = nul;
@@ -446,9 +446,9 @@ static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *e
     return et_csv_fault_fail(&csv->scanner, csv->name, csv->line, error);
 }
 
-/* The row that begins at begin does not end in the available bytes, and the input has ended or the
- * row is too long. An open quote, if any, is the reason. The next row is searched after the line of
- * the reason. */
+/* Reports a row that does not end in the available bytes, because the input has ended or the row is
+ * too long. An open quote, if any, is the reason. The next row is searched after the line of the
+ * reason. */
 static int fail_endless(et_csv *csv, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;

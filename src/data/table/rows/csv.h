@@ -36,9 +36,10 @@ typedef struct et_csv_row {
     const et_cell *cell; /* [count], valid until the next next */
 } et_csv_row;
 
-/* Facts about the rows of a file whose delimiter is unknown, from other files of its kind. */
+/* Facts from other files of the same kind, for a file whose delimiter is unknown. */
 typedef struct et_csv_known {
-    char delimiter;  /* of the other files: used if it divides all rows into least to most */
+    char delimiter;  /* of the other files: used if it divides all rows into least to most
+                        columns */
     int least, most; /* columns, and no other one makes a header of the first row */
     /* Whether a cell of a header is text [length]; NULL: names are not known. */
     bool (*is_name)(const void *payload, const char *text, size_t length);
@@ -47,16 +48,16 @@ typedef struct et_csv_known {
 
 typedef struct et_csv_options {
     char delimiter;             /* 0: guessed from the first rows (, ; tab |) */
-    char comment;               /* lines that begin with it are comments; 0: none */
-    int columns;                /* columns that a row must have; 0: as many as the first row */
+    char comment;               /* lines that begin with this character are comments; 0: none */
+    int columns;                /* columns that every row must have; 0: as many as the first row */
     const char *const *missing; /* texts that mean "no value" unless they are quoted; "" always
-                                 * does; ended by NULL, borrowed. A text that is a number matches
-                                 * that number in any spelling. NULL: et_csv_usual_missing */
+                                   does; ended by NULL, borrowed. A text that is a number matches
+                                   that number in any spelling. NULL: et_csv_usual_missing */
     bool names;                 /* the first row may be a header, so only its empty cells are
-                                 * missing. If it is not one, et_csv_take_missing makes its other
-                                 * missing cells missing */
-    const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
-                                   row was read */
+                                   missing. If the row is not a header, et_csv_take_missing marks
+                                   its other missing cells */
+    const et_csv_known *known;  /* facts for finding the delimiter; NULL: none; borrowed until the
+                                   first row is read */
 } et_csv_options;
 
 /* The texts that missing NULL means. */
@@ -64,7 +65,7 @@ typedef struct et_csv_options {
     "", "?", "NA", "N/A", "NaN", "nan", "null", "na", "n/a", "NULL", "None", "<NA>", "#N/A",       \
         "#N/A N/A", "#NA", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
 extern const char *const et_csv_usual_missing[]; /* ended by NULL */
-/* The same list, as a hint for people whose target has classes with these names. */
+/* The same list as text, for a hint to people whose target has classes with these names. */
 #define ET_CSV_MISSING_HINT                                                                        \
     "outside quotes ?, NA, N/A, NaN, None and null mean a missing value; if one of them is a "     \
     "class, quote or rename it"
@@ -74,8 +75,8 @@ int et_csv_missing_index(const char *const *missing, const char *text, size_t le
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
-/* Parses a delimiter or a comment character from the user: a character, "tab", or a backslash and a
- * t. NULL and "" give 0, none. False: text is something else. */
+/* Parses a delimiter or a comment character from the user: a character, "tab", or "\t". NULL and ""
+ * give 0, none. False: another text. */
 bool et_csv_character(char *out, const char *text);
 
 bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
@@ -96,8 +97,8 @@ int et_csv_open_text(et_csv **out, char *text, size_t length, const char *name,
                      const et_csv_options *options, et_error *error);
 void et_csv_close(et_csv *csv); /* NULL allowed */
 
-/* Call before the first row: keeps the bytes that are read, until et_csv_again goes back to the
- * beginning with other options. Once only; et_csv_kept: bytes so far. */
+/* keep: call before the first row; keeps all bytes that are read from then on. again: goes back to
+ * the beginning, once, with other options. kept: number of bytes so far. */
 void et_csv_keep(et_csv *csv);
 size_t et_csv_kept(const et_csv *csv);
 int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
@@ -106,7 +107,7 @@ int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
  * failures, only close is allowed. */
 int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
 
-/* With names: the first row, which was read last, is a row of values. */
+/* With names: the caller reports that the first row, which was the last read, is not a header. */
 void et_csv_take_missing(et_csv *csv);
 
 char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */

@@ -2,7 +2,8 @@
  * bytes at a time and removes those between quotes (bits after an odd number of quotes, as in
  * Langdale and Lemire: Parsing gigabytes of JSON per second, VLDB Journal 2019). Each remaining bit
  * ends a cell. The fast way handles cells without quotes and cells that are quoted completely. Rows
- * with others (doubled quotes, blanks around, quotes within a text) are walked byte by byte.
+ * with other cells (doubled quotes, blanks around quotes, quotes within a text) are walked byte by
+ * byte.
  *
  *   row    = cell { delimiter cell } ( LF | CR LF )         csv adds the LF of the last row
  *   cell   = blanks ( quoted blanks | text )
@@ -29,8 +30,8 @@
 /* The na_values of pandas' read_csv as its documentation lists them, and "?" and "na". */
 const char *const et_csv_usual_missing[] = { ET_CSV_USUAL_MISSING, NULL };
 
-/* Notes the first and the last byte of cells that match the word. A number may be written in
- * several ways, so it has several first bytes, and any last byte. */
+/* Notes the first and the last byte of cells that match the word. A number has several spellings,
+ * so it has several first bytes, and any last byte. */
 static void note_first(et_csv_scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
@@ -78,7 +79,7 @@ unsigned et_csv_contents(const char *bytes, size_t length)
     const unsigned char *at = (const unsigned char *)bytes;
     unsigned char quote = 0, cr = 0, nul = 0, high = 0;
     for (size_t i = 0; i < length; i++) { /* a byte of all ones if found, as a vector comparison
-                                           * gives */
+                                             gives */
         quote |= (unsigned char)-(at[i] == '"');
         cr |= (unsigned char)-(at[i] == '\r');
         nul |= (unsigned char)-(at[i] == 0);
@@ -147,7 +148,7 @@ int et_csv_missing_index(const char *const *missing, const char *text, size_t le
     return -1;
 }
 
-/* Notes which it is. */
+/* Whether a cell is a missing word; notes which word it is. */
 static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length)
 {
     const int index = et_csv_missing_index(scanner->missing, text, length);
@@ -178,8 +179,7 @@ static bool grow(et_csv_scanner *scanner)
     return true;
 }
 
-/* Room for one more cell. False: see fault. Unexpected cells are only counted: there is no room for
- * them. */
+/* Makes room for one more cell. False: see fault. Unexpected cells are only counted. */
 static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
 {
     if (count < scanner->capacity || (scanner->columns && count > (size_t)scanner->columns))
@@ -204,7 +204,7 @@ static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const ch
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
 }
 
-/* The same as trimmed_cell; most cells need no change. */
+/* As trimmed_cell, but faster for the usual cells that need no change. */
 static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     if (begin == end || (unsigned char)*begin <= ' ' || (unsigned char)end[-1] <= ' ' ||
@@ -214,7 +214,7 @@ static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, con
     return (et_cell){ begin, (size_t)(end - begin) };
 }
 
-/* Takes the next cell of a row that has quotes: [begin, end) is without those around it. False: see
+/* Takes the next cell of a row with quotes: [begin, end), without quotes around it. False: see
  * fault. */
 static bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end, unsigned char how)
 {
@@ -259,7 +259,7 @@ int64_t et_csv_count_lines(const char *begin, const char *end)
     return lines;
 }
 
-/* The same as count_lines, for text in which one or two are expected. */
+/* As count_lines, but faster for text with one or two lines. */
 static int64_t count_few_lines(const char *begin, const char *end)
 {
     int64_t lines = 0;
@@ -327,7 +327,8 @@ static inline bool mask_quotes(quotes *q, uint64_t *mask, uint64_t here)
     return sound;
 }
 
-/* The cell [begin, end) of such a row. False: its quotes are not around all of it. */
+/* Takes the cell [begin, end) of a row with quotes. False: its quotes are not around the whole
+ * cell. */
 static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const char *begin,
                                const char *end)
 {
@@ -341,8 +342,8 @@ static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const cha
     return end - begin >= 2 && end[-1] == '"';
 }
 
-/* Each of the mask's bits ends a cell. any: there may be quotes; then *quoting says how they are
- * used, and for OTHER nothing else is known. */
+/* Each bit of the mask ends a cell. any: there may be quotes. Then *quoting tells how they are
+ * used; for OTHER nothing else is known. */
 static inline et_csv_found scan_cells(et_csv_scanner *scanner, char *limit, bool any,
                                       row_quotes *quoting)
 {
@@ -638,7 +639,7 @@ char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsi
 
 /* ---- guessing ---- */
 
-/* The last quote of a value that begins with one; NULL: it does not end here. */
+/* The last quote of a value that begins with a quote; NULL: the value does not end in this line. */
 static const char *behind_quoted(const char *at, const char *limit)
 {
     while ((at = memchr(at + 1, '"', (size_t)(limit - at - 1)))) {
@@ -698,8 +699,8 @@ static int count_cells(const et_csv_scanner *scanner, char delimiter, const char
     return 0;
 }
 
-/* The number of columns if the delimiter gives every row equally many. -1: it does not; 0: no row
- * is complete. */
+/* The number of columns, if the delimiter divides every row into equally many; -1: it does not; 0:
+ * no row is complete. */
 static int count_columns(const et_csv_scanner *scanner, char delimiter, const char *begin,
                          const char *limit, int rows)
 {
@@ -718,7 +719,8 @@ static int count_columns(const et_csv_scanner *scanner, char delimiter, const ch
     return columns;
 }
 
-/* Names that delimiter makes of the first row, where half of its cells are; else 0. */
+/* The number of known names in the first row with this delimiter, if half of its cells are names;
+ * else 0. */
 static int count_names(const et_csv_scanner *scanner, char delimiter, const char *begin,
                        const char *limit)
 {
@@ -732,8 +734,8 @@ static int count_names(const et_csv_scanner *scanner, char delimiter, const char
     return 2 * names.names >= (count < known->most ? count : known->most) ? names.names : 0;
 }
 
-/* The delimiter that finds the most known names in the first row; the known delimiter wins a tie.
- * 0: none makes a header. */
+/* The delimiter that finds the most known names in the first row; in a tie, the known delimiter. 0:
+ * no delimiter makes a header. */
 static char guess_by_names(const et_csv_scanner *scanner, const char *begin, const char *limit)
 {
     const char *others = ET_CSV_DELIMITERS;
@@ -751,7 +753,7 @@ static char guess_by_names(const et_csv_scanner *scanner, const char *begin, con
     return best;
 }
 
-/* 0: it is not known, or makes other columns. */
+/* 0: no known delimiter, or it makes another number of columns. */
 static char guess_known(const et_csv_scanner *scanner, const char *begin, const char *limit,
                         int rows)
 {

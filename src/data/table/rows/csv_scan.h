@@ -22,7 +22,7 @@ typedef enum et_csv_found {
     ET_CSV_ROW,
     ET_CSV_SKIP, /* an empty line or a comment */
     ET_CSV_MORE, /* the row does not end in these bytes */
-    ET_CSV_BAD,  /* see fault; next is where the following row may begin */
+    ET_CSV_BAD,  /* see fault; next is the position where the following row may begin */
 } et_csv_found;
 
 typedef enum et_csv_fault {
@@ -33,7 +33,7 @@ typedef enum et_csv_fault {
     ET_CSV_FAULT_COLUMNS, /* another number than expected */
     ET_CSV_FAULT_MANY,    /* more than ET_CSV_COLUMNS_MAX */
     ET_CSV_FAULT_QUOTE,   /* never closed; reported by a caller at the end of the bytes */
-    ET_CSV_FAULT_LONG,    /* the same: a row past ET_CSV_ROW_MAX */
+    ET_CSV_FAULT_LONG,    /* a row longer than ET_CSV_ROW_MAX; also reported by a caller */
     ET_CSV_FAULT_MEMORY,
 } et_csv_fault;
 
@@ -44,26 +44,26 @@ typedef struct et_csv_scanner {
     /* the form of rows */
     char delimiter, comment;
     int columns;                /* expected; 0: any */
-    int64_t columns_line;       /* line that set it; 0: it was given */
-    const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
+    int64_t columns_line;       /* line that decided the number; 0: given by the caller */
+    const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: no facts */
     const char *const *missing; /* borrowed, ended by NULL */
     bool names;                 /* of rows only empty cells are missing; the caller clears it after
-                                 * the first row */
+                                   the first row */
     bool missing_empty;         /* "" is among them */
     bool missing_first[256];    /* first bytes of these words */
     bool missing_last[256];     /* their last bytes */
     uint64_t missing_found;     /* a bit for each word that a cell had; the last bit is for all
-                                 * further words */
+                                   further words */
     /* the row found last */
     et_cell *cell;      /* [count]; owned */
     unsigned char *how; /* [count]: of each cell ET_CELL_*; owned */
     size_t capacity;    /* of both */
-    int count;          /* columns, those beyond columns + 1 only counted */
+    int count;          /* number of columns; cells beyond columns + 1 are only counted */
     char *begin, *next; /* begin of the row, and the place after its end */
     int64_t lines;      /* line ends from begin to next */
     et_csv_fault fault; /* of BAD */
-    const char *at;     /* where, of BAD; of MORE: where the quote opened that is open, or
-                           NULL */
+    const char *at;     /* BAD: the position of the fault. MORE: the position of the quote that is
+                           still open, or NULL */
 } et_csv_scanner;
 
 /* Around a cell, outside of quotes. */
@@ -93,7 +93,8 @@ char *et_csv_split(const et_csv_scanner *scanner, char *begin, char *limit, unsi
 
 /* Guesses the delimiter (, ; tab) from up to `rows` complete rows: it divides all rows into the
  * same number of columns, and into the most columns. 0: no row is complete. If `known` is set, two
- * others come first: a delimiter that makes names of half of the first row, then the known one. */
+ * candidates come first: a delimiter with which half of the first row's cells are known names, then
+ * the known delimiter. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
 /* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */
@@ -115,7 +116,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
 /* The form of the rows, after the first row, for other scanners: cells are not shared. */
 void et_csv_form(const et_csv *csv, et_csv_scanner *scanner);
 
-/* Bytes taken from the file, before unpacking; of a pipe after it; 0 of a stream. */
+/* Bytes taken from a file before unpacking, from a pipe after unpacking; 0 for a stream. */
 uint64_t et_csv_taken(const et_csv *csv);
 
 #endif

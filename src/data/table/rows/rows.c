@@ -31,7 +31,7 @@ static bool is_text(const et_cell *cell, const char *text)
     return cell->text && cell->length == length && !memcmp(cell->text, text, length);
 }
 
-/* The same but for the case of its letters. */
+/* Whether a cell equals text, ignoring case. */
 static bool is_like(const et_cell *cell, const char *text)
 {
     size_t length = strlen(text);
@@ -43,8 +43,8 @@ static bool is_like(const et_cell *cell, const char *text)
 #define ALIKE_MAX      1000 /* fields that are compared one by one */
 #define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
 
-/* The same in other letters. A header in capitals is a header, which find_by_name refuses by name.
- */
+/* Whether a name equals a field's name, ignoring case. So a first row in capitals counts as a
+ * header, which find_by_name then refuses. */
 static bool is_alike(const et_schema *schema, const char *name, bool indexed)
 {
     const int count = et_schema_count(schema);
@@ -89,7 +89,7 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
 
 #define NEAR_MAX 256 /* cells among which the nearest name is sought */
 
-/* The cell of a header that is nearest to a name; "": none is near. */
+/* The cell of a header with the nearest name; "": none is near. */
 static et_column_name nearest_cell(const et_csv_row *first, const char *name)
 {
     const int count = first->count < NEAR_MAX ? first->count : NEAR_MAX;
@@ -108,7 +108,7 @@ static et_column_name nearest_cell(const et_csv_row *first, const char *name)
     return near;
 }
 
-/* The next cell of a header, from `from` on, that has a name: its text, or column_3. -1: none. */
+/* The next cell of a header, from `from` on, with a name: its text, or column_3. -1: none. */
 static int find_cell(const et_csv_row *header, int from, const char *name)
 {
     for (int i = from; i < header->count; i++) {
@@ -170,7 +170,7 @@ static int find_by_name(et_columns *self, const et_row_layout *layout, const et_
 
 /* ---- by position ---- */
 
-/* Counts the schema's values without those that only targets read. */
+/* Counts the schema's values, without values that only targets read. */
 static int count_inputs(const et_row_layout *layout)
 {
     const et_schema *schema = layout->schema;
@@ -183,7 +183,7 @@ static int count_inputs(const et_row_layout *layout)
 
 #define NAMES_SHOWN 6
 
-/* "age, job, income, ...": all columns, or those that the model reads. */
+/* "age, job, income, ...": all columns, or only the columns that the model reads. */
 static void list_fields(et_strbuf *out, const et_row_layout *layout, bool read)
 {
     const et_schema *schema = layout->schema;
@@ -370,10 +370,10 @@ typedef struct csv_rows {
     et_rows rows;
     et_rows_options options;
     et_csv *csv;         /* NULL: no file is open */
-    size_t file, begun;  /* which one it is, and how many were opened */
+    size_t file, begun;  /* index of the open file, and number of opened files */
     et_columns columns;  /* of it; count 0: not known, and a row that fails is the last */
-    et_columns first;    /* of the first file, if it has a header */
-    et_same_header same; /* that; count 0: it has none, or was not read */
+    et_columns first;    /* columns of the first file, if it has a header */
+    et_same_header same; /* header of the first file; count 0: none, or not read yet */
     et_csv_known known;  /* of the later files */
     int *keep;           /* [options.keep]: columns of the file; owned */
     et_cell *kept;       /* [options.keep]: of the row; owned */
@@ -397,8 +397,8 @@ static void csv_close(et_rows *rows)
     et_free(self);
 }
 
-/* Without a header columns are the schema's, which must not be another order than the first file's.
- */
+/* Without a header, columns have the schema's order. The order of the first file must be the
+ * same. */
 static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
 {
     const char *path = self->rows.paths.items[self->file];
@@ -461,7 +461,7 @@ static int find_in_header(const csv_rows *self, const et_csv_row *header, const 
     return ET_OK;
 }
 
-/* first: the header, if there is one. */
+/* first: the header, if the file has one. */
 static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
 {
     const et_strings *keep = &self->options.keep;
@@ -478,7 +478,7 @@ static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
             status = find_in_header(self, first, name, &self->keep[i], error);
             continue;
         }
-        /* Without a header the schema has the names. */
+        /* Without a header, the schema gives the names. */
         const et_row_layout *layout = self->rows.layout;
         const int field = et_schema_position(layout->schema, name);
         self->keep[i] = field < 0 ? -1 : self->columns.column[layout->begin[field]];
@@ -596,7 +596,7 @@ int et_rows_open_csv(et_rows **out, const et_row_layout *layout, const et_string
     return ET_OK;
 }
 
-/* ---- the same header ---- */
+/* ---- headers of several files ---- */
 
 et_column_name et_column_numbered(int column)
 {
@@ -669,7 +669,7 @@ void et_same_header_release(et_same_header *self)
     *self = (et_same_header)ET_SAME_HEADER_INIT;
 }
 
-/* ---- whether it is one ---- */
+/* ---- whether a row is a header ---- */
 
 static bool has_folded(const void *payload, const char *text, size_t length)
 {
@@ -702,7 +702,7 @@ et_csv_known et_same_header_known(const et_same_header *self, char delimiter)
     return (et_csv_known){ delimiter, self->count, self->count, has_folded, self };
 }
 
-/* ---- where its columns are ---- */
+/* ---- columns of a header ---- */
 
 /* A list of names for a message. */
 typedef struct names {

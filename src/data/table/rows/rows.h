@@ -23,8 +23,9 @@
 #include "base/map.h"
 #include "data/table/rows/csv.h"
 
-/* The values of a row: those of the schema's fields, in their order. A field of variable length
- * counts as one value, which may be a list. An encoder has one (et_encoder_row_layout). */
+/* The layout of a row's values: the values of the schema's fields, in their order. A field of
+ * variable length counts as one value, which may be a list. An encoder has such a layout
+ * (et_encoder_row_layout). */
 typedef struct et_row_layout {
     const et_schema *schema;
     int count;      /* values */
@@ -52,8 +53,8 @@ typedef struct et_reading {
  * by position. Columns without a field of their name are ignored. A field with several values has
  * as many columns: "pixels[0]", "pixels[1]", ... in a header.
  *
- * The first row is a header if half of its cells, or of the schema's fields, are names of fields,
- * or if one is and no cell is a number. */
+ * The first row is a header if half of its cells, or of the schema's fields, are names of fields.
+ * It is also a header if one cell is a name and no cell is a number. */
 typedef enum et_header {
     ET_HEADER_FOUND, /* as it looks */
     ET_HEADER_THERE,
@@ -61,8 +62,9 @@ typedef enum et_header {
 } et_header;
 
 typedef struct et_columns {
-    int *column;    /* [cells of a row]: column in the file; -1: none, the value is missing */
-    et_cell *cells; /* [the same]: the row of the last call */
+    int *column;    /* [cells of a row]: column in the file; -1: no column, so the value is
+                       missing */
+    et_cell *cells; /* [cells of a row]: the cells of the last call */
     int count;      /* of values */
     bool header;    /* the first row was one */
     bool targets;   /* the file has all columns of targets */
@@ -75,7 +77,7 @@ typedef struct et_column_name {
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
 
-/* The name for a column without one: "column_3", counted from 0 here. */
+/* The name for a column without a name: "column_3". column: from 0. */
 et_column_name et_column_numbered(int column);
 
 /* Whether an unmarked first row is a header, by the rule above. */
@@ -103,10 +105,11 @@ typedef struct et_row {
     bool end;                 /* no more rows: ignore the other members */
     const et_cell *cells;     /* texts; NULL: values, or JSON */
     const et_reading *values; /* others */
-    const et_cell *kept;      /* [count of et_rows_options.keep]; NULL: not CSV, or none */
+    const et_cell *kept;      /* [count of et_rows_options.keep]; NULL: not CSV, or no kept
+                                 columns */
     et_bytes json;            /* one line, for et_row_parse; data NULL: cells or values */
-    size_t file;              /* which of the paths it is from; 0 */
-    int64_t number;           /* there: its line or record, from 1 */
+    size_t file;              /* index of the row's path; 0 if there is only one */
+    int64_t number;           /* number of the line or record in the file, from 1 */
 } et_row;
 
 typedef struct et_rows et_rows;
@@ -132,12 +135,12 @@ typedef struct et_rows_options {
     et_csv_options csv;
     et_header header;
     bool no_targets;   /* columns that only targets read may be absent */
-    bool optional;     /* of CSV: there may be no row at all */
+    bool optional;     /* of CSV: a file without rows is allowed */
     et_strings keep;   /* of CSV: columns that rows also have as they are, whether the schema has
                           them or not; borrowed */
     const char *jsonl; /* for CSV: the cure if the file has JSON lines, "say --jsonl"; NULL: none */
-    et_csv *reader;    /* of CSV: reads the rows, named as the one path, and is closed with them, or
-                          where opening fails; NULL: paths are files */
+    et_csv *reader;    /* of CSV: reads the rows, with the path as its name. Closed with the rows,
+                          also if opening fails. NULL: paths are files */
 } et_rows_options;
 
 /* How objects of JSON are read; all is borrowed. */
@@ -164,8 +167,8 @@ int et_rows_open_files(et_rows **out, const et_row_layout *layout, const et_stri
                        const et_rows_options *options, const et_metadata *metadata,
                        et_error *error);
 /* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
- * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
- * text and a NaN are missing. */
+ * floats are numbers. A string is a text, or, if the field's length is its number of bytes, one
+ * number per byte. An empty list, an empty text and NaN are missing values. */
 int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                           const et_rows_options *options, et_error *error);
 /* ET_ECONFIG: no columns, an invalid type, a name twice. */
@@ -189,35 +192,34 @@ int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 /* Whether the next row would have to wait for more of a stream. */
 bool et_rows_wait(et_rows *rows);
 
-/* One value (et_json_parse_written) as the text of a field, NULL if it is missing; in the value's
- * memory. columns: the layout is not read, and metadata may be NULL. ET_EDATA: a list or an
- * object. */
+/* One value (et_json_parse_written) as the text of a field, in the value's memory; NULL: missing.
+ * columns: the layout is not read, and metadata may be NULL. ET_EDATA: a list or an object. */
 int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                  const et_value *value, et_error *error);
-/* Parses a row's line into the arena as an object. ET_EDATA: it is not JSON, or another value; the
- * error has no place. */
+/* Parses a row's line into the arena as an object. ET_EDATA: not JSON, or not an object; the error
+ * does not name the place. */
 int et_row_object(const et_value **object, const et_bytes *json, et_arena *arena, et_error *error);
 /* Cells of an object (et_json_parse_written), for et_encoder_row: cells [values of the layout],
  * their texts in its memory. A number is its text as written. A truth value is the column's level
- * "true", else "True", else "TRUE". A column that the row lacks is missing. Names outside the
- * schema are ignored, but not if a name resembles a column that the row lacks, or if the row has no
- * name of the schema: a misspelt name would make a value missing. ET_EDATA: the error has no
- * place. */
+ * "true", else "True", else "TRUE". A column that the row lacks is a missing value. Names outside
+ * the schema are ignored. ET_EDATA: such a name resembles a column that the row lacks, or the row
+ * has no name of the schema, because a misspelt name would make a value missing. The error does not
+ * name the place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
-/* The same of a row's line (et_row_object). object: NULL, or gets the parsed line. */
+/* Cells of a row's line (et_row_object). object: NULL, or receives the parsed line. */
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
                  et_arena *arena, const et_value **object, et_error *error);
 
-/* The header of a table's first file. It finds the columns of the other files, whose order may
- * differ, but not their columns (the second example at the top).
+/* The header of a table's first file. The other files must have the same columns, in any order; the
+ * header finds them (the second example at the top).
  *
  * A column with an empty name has its number as name (et_column_numbered). */
 
 typedef struct et_same_header {
     const char *path;  /* of the first file, borrowed */
     const char **name; /* [count], in arena */
-    int count;         /* 0: it has not begun */
+    int count;         /* 0: no header yet */
     et_map indices;    /* of names */
     et_map folded;     /* names in small letters */
     et_arena arena;
@@ -234,7 +236,8 @@ int et_same_header_begin(et_same_header *self, const char *path, const et_csv_ro
 void et_same_header_release(et_same_header *self);
 
 /* Whether the first row of another file is a header: half of its cells are names of the first file,
- * or one is and no cell is a number. Ignores case; find refuses names that differ in case. */
+ * or one cell is a name and no cell is a number. Ignores case; find then refuses names that differ
+ * in case. */
 bool et_same_header_is(const et_same_header *self, const et_csv_row *first);
 
 /* Finds the first file's columns in another file, by its header: position [count]. ET_EDATA: a
@@ -247,7 +250,7 @@ int et_same_header_find(const et_same_header *self, int *position, const char *p
 int et_same_header_absent(const et_same_header *self, const char *path, int64_t line,
                           et_error *error);
 
-/* Facts for reading the other files, valid until release. delimiter: the first file's. */
+/* Facts for reading the other files, valid until release. delimiter: that of the first file. */
 et_csv_known et_same_header_known(const et_same_header *self, char delimiter);
 
 #endif

@@ -185,7 +185,7 @@ typedef struct instance_rows {
     et_arena arena;
     /* CSV */
     et_csv_scanner scanner;
-    et_columns columns; /* count 0: there was no instance yet */
+    et_columns columns; /* count 0: no instance was read yet */
     char *text;         /* [capacity] */
     size_t capacity;
     et_reading values[]; /* [cells] of a tf.Example */
@@ -203,7 +203,7 @@ static void instance_close(et_rows *rows)
 
 /* ---- CSV ---- */
 
-/* With a line end, which it may have itself. */
+/* Copies an instance, with a line end if it has none. */
 static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *length,
                          et_error *error)
 {
@@ -247,7 +247,7 @@ static int scan(instance_rows *self, size_t length, et_csv_row *row, et_error *e
     return ET_OK;
 }
 
-/* *header: it was one. */
+/* *header: the instance was a header. */
 static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *error)
 {
     size_t length = 0;

@@ -14,7 +14,7 @@
 typedef struct frame_rows {
     et_rows rows;
     const char *name;               /* of the frame */
-    const et_frame_column **column; /* [fields of the schema]; NULL: it has none */
+    const et_frame_column **column; /* [fields of the schema]; NULL: the frame lacks the column */
     int64_t count, at;
     et_reading values[]; /* [cells] */
 } frame_rows;

@@ -1,5 +1,5 @@
 /* JSON lines: one object per line. Lines are returned where they are in a buffer; another thread
- * may parse them. A bad line is skipped when the next one is read. */
+ * may parse them. A bad line is skipped when the next line is read. */
 #include "data/table/rows/rows.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static int fill(json_rows *self, et_error *error)
     return status;
 }
 
-/* The end of the line that begins at begin, NULL: it has not been read. */
+/* The end of the line that begins at begin; NULL: not read yet. */
 static const char *line_end(const json_rows *self)
 {
     const size_t there = self->end - self->begin;
@@ -89,7 +89,7 @@ static bool has_line(const json_rows *self)
     return self->ended || line_end(self) || self->end - self->begin > ET_CSV_ROW_MAX;
 }
 
-/* A failure here occurs again in next, which reports it. */
+/* A failure of this call occurs again in next, which reports it. */
 static bool json_waits(et_rows *rows)
 {
     json_rows *self = (json_rows *)rows;
@@ -111,7 +111,7 @@ static bool is_blank(const char *text, size_t length)
     return true;
 }
 
-/* Of at most ET_CSV_ROW_MAX bytes. *row stays without JSON if the line is blank. */
+/* Takes a line of at most ET_CSV_ROW_MAX bytes. For a blank line, *row stays without JSON. */
 static int take_line(json_rows *self, const char *text, size_t length, et_row *row, et_error *error)
 {
     const size_t mark = self->line == 1 ? et_utf8_mark(text, length) : 0;
@@ -341,7 +341,7 @@ typedef struct object_rows {
     et_rows rows;
     et_json_columns columns;
     et_rows *lines;     /* of the open file; NULL: none */
-    size_t file, begun; /* which one it is, and how many were opened */
+    size_t file, begun; /* index of the open file, and number of opened files */
     et_arena arena;     /* of a row */
     et_cell cells[];    /* [cells of the encoder] */
 } object_rows;

@@ -134,7 +134,8 @@ static size_t word_at(const scan *s)
     return length;
 }
 
-/* Index of the next word in names, by at least its first three letters; -1: none. */
+/* Index of the next word in names, which must have at least the first three letters of a name; -1:
+ * none. */
 static int take_name(scan *s, const char *const *names)
 {
     size_t length = word_at(s);
@@ -171,7 +172,7 @@ static const struct {
 
 #define UTC_NAMES 4 /* the first ones, in any case */
 
-/* An unknown name of 3 to 5 capitals is accepted, too: its letters are the zone. */
+/* An unknown name of 3 to 5 capitals is also a zone, identified by its letters. */
 static bool take_zone_name(scan *s, et_date *out)
 {
     const size_t length = word_at(s);
@@ -195,7 +196,7 @@ static bool take_zone_name(scan *s, et_date *out)
     return true;
 }
 
-/* " (Central European Summer Time)", "[Europe/Berlin]", " UTC": the offset again, in words. */
+/* Skips the words for an offset: " (Central European Summer Time)", "[Europe/Berlin]", " UTC". */
 static void skip_remark(scan *s)
 {
     const char *from = s->at;
@@ -507,7 +508,8 @@ static bool read_year_first(scan *s, et_date *out)
     return two;
 }
 
-/* Q3 2024, 3Q2024, May 2024, 05/2024. number: what begins the text; 0: a letter. */
+/* Q3 2024, 3Q2024, May 2024, 05/2024. number: the number at the begin; 0: the text begins with a
+ * letter. */
 static bool read_year_last(scan *s, et_date *out, int number)
 {
     bool named = !number && (out->month = take_name(s, months)) >= 0;

@@ -24,16 +24,16 @@ typedef struct et_date {
     int year, month, day, weekday, hour, minute;
     double second; /* in [0, 61), to nanoseconds */
     int offset;    /* minutes of the written time from UTC, east positive */
-    int zone;      /* 0: the text has no zone; ET_DATE_OFFSET; else a zone name of unknown offset: a
-                      number that equal names share */
+    int zone;      /* 0: the text has no zone. ET_DATE_OFFSET: an offset. Another number: a zone
+                      name of unknown offset; equal names have equal numbers */
 } et_date;
 #define ET_DATE_OFFSET 1
 
 /* False: not a date, or a day that does not exist. order ANY: month first. order TIME: the text is
- * a time of day, and the date is 1970-01-01. */
+ * a time of day; the date is then 1970-01-01. */
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order);
 /* The orders in which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
- * also 1 << ET_DATE_ANY if both orders give the same date; or 1 << ET_DATE_TIME. 0: neither. */
+ * also 1 << ET_DATE_ANY if both orders give the same date; or 1 << ET_DATE_TIME. 0: not a date. */
 unsigned et_date_orders(const char *text, size_t length);
 /* By order, ended by NULL: "any", then "month-first", "day-first" and "time-of-day" as in files. */
 extern const char *const et_date_order_names[];

@@ -22,10 +22,10 @@
 #include "base/values/json.h"
 #include "data/table/schema/date_text.h"
 
-/* Largest file accepted, in bytes: what JSON is read of at most. */
+/* Largest accepted file, in bytes; the limit of the JSON reader. */
 #define FILE_MAX ((size_t)128 << 20)
 
-/* Integers that a double holds print without a point up to here. */
+/* Whole numbers up to this one are printed without a point. */
 #define WHOLE_MAX 1e15
 
 /* A hash table for one column: slots hold place + 1; 0: free. */
@@ -264,9 +264,8 @@ static void read_keys(et_text_reading *r, const et_text_key *rows, const et_valu
     }
 }
 
-/* *there: both numbers are in the file. One without the other counts as missing; a transform that
- * needs the pair reports it.
- */
+/* *there: both numbers are in the file. One number alone counts as missing; a transform that needs
+ * both reports the error. */
 static void read_pair(et_text_reading *r, const et_value *dict, const char *first,
                       const char *second, double *a, double *b, bool *there)
 {
@@ -280,7 +279,7 @@ static void read_pair(et_text_reading *r, const et_value *dict, const char *firs
             *to[i] = et_value_number(values[i]);
 }
 
-/* The list named key; NULL: it is missing. */
+/* The list with this key; NULL: missing. */
 static const et_value *find_list(et_text_reading *r, const et_value *dict, const char *key)
 {
     const et_value *list = find_value(dict, key);
@@ -307,7 +306,7 @@ static void read_quantiles(et_text_reading *r, const et_value *dict, et_column_m
             et_text_keys_wrong(r, item, "a quantile needs a number, not ");
 }
 
-/* Other programs write labels as they have them: 0 and "0" are the same class. */
+/* Other programs write labels as numbers or texts: 0 and "0" are the same class. */
 static const char *entry_text(const et_text_reading *r, const et_value *item)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -450,7 +449,7 @@ int et_metadata_load(et_metadata **out, const char *path, et_error *error)
 
 /* ---- JSON, written ---- */
 
-/* A line for each column, so that a person finds one and a program that compares lines, too. */
+/* Each column has a line, so that people find it and programs can compare files line by line. */
 
 /* Equal values give equal texts: 17 of an integer column has no point. */
 static et_value *add_number(et_value *to, const char *key, double number)

@@ -35,7 +35,7 @@ static size_t ends(span s, const char *with)
                   with);
 }
 
-/* The bytes of the first of words that a text begins with; 0: none. */
+/* Bytes of the first of words at the begin of a text; 0: none. */
 static size_t begins_any(span s, const char *const *words)
 {
     size_t length = 0;
@@ -98,7 +98,7 @@ static bool take_groups(span *s, size_t first, char decimal, writer *w, int *gro
     return *groups && !lakhs && first <= 3;
 }
 
-/* The bytes of the exponent that a text begins with; 0: none. */
+/* Bytes of the exponent at the begin of a text; 0: none. */
 static size_t exponent_at(span s)
 {
     const char *from = s.at;
@@ -247,7 +247,7 @@ static size_t number_at(span s)
 /* Characters of a unit. */
 #define UNIT_CHARACTERS 12
 
-/* Whether s is a unit as it is written after a number: m2, km/h, %, °C, not -5 and not /12. */
+/* Whether s is a unit in the form that follows a number: m2, km/h, %, °C, but not -5 or /12. */
 static bool is_unit(span s)
 {
     const size_t length = (size_t)(s.end - s.at);
@@ -269,7 +269,7 @@ static bool is_unit(span s)
     return characters <= UNIT_CHARACTERS;
 }
 
-/* The unit of a text that is a number otherwise; at NULL: none. */
+/* Finds the unit of a text whose rest is a number; at NULL: no unit. */
 static span find_unit(span s)
 {
     around a = { 0 };

@@ -29,8 +29,10 @@
 
 typedef enum et_number {
     ET_NUMBER_NONE,    /* not a number; *out is not changed */
-    ET_NUMBER_LARGE,   /* a number beyond a double, such as 1e999; *out is not changed */
-    ET_NUMBER_REAL,    /* a value too small for a double is 0 with its sign */
+    ET_NUMBER_LARGE,   /* a number that is too large for a double, such as 1e999; *out is not
+                          changed */
+    ET_NUMBER_REAL,    /* also a number that is too small for a double, which gives 0 with its
+                          sign */
     ET_NUMBER_INTEGER, /* a real with only digits, with or without a sign */
 } et_number;
 
@@ -54,7 +56,7 @@ static inline bool et_number_is(et_number kind)
 
 /* ---- notations ---- */
 
-/* How the numbers of a column are written; unit NULL: they have none. */
+/* The form of a column's numbers; unit NULL: no unit. */
 typedef struct et_number_format {
     et_notation notation;
     const char *unit;
@@ -68,7 +70,8 @@ static inline et_number_format et_number_format_of(const et_schema_field *field)
 /* Most bytes of a number in a notation other than plain, without separators. */
 #define ET_NOTATION_BYTES 320
 
-/* The number as et_number_parse reads it; NULL: not such a number. The text itself, or in out. */
+/* Rewrites a number in the form that et_number_parse reads: the text itself, or a text in out.
+ * NULL: not such a number. */
 const char *et_notation_plain(const et_number_format *format, char out[ET_NOTATION_BYTES],
                               const char *text, size_t *length);
 /* As et_number_parse. */
@@ -82,7 +85,7 @@ et_number et_notation_parse(double *out, const et_number_format *format, const c
 typedef struct et_noted {
     unsigned notations; /* bits 1 << ET_NOTATION_POINT, 1 << ET_NOTATION_COMMA; 0: no number */
     bool differs;       /* both, and the numbers differ: 1,234 */
-    size_t unit_at, unit_length; /* its unit, in the text; length 0: none */
+    size_t unit_at, unit_length; /* the unit's position in the text; length 0: no unit */
 } et_noted;
 
 /* Units are signs ($, %), words after a number, codes of currencies before it (EUR 12): A11 and

@@ -65,15 +65,15 @@ static inline uint64_t et_number_value(uint64_t word)
 }
 
 /* The position, in bits, of the first byte that is not a digit and may be a point; 64: none. Digits
- * have the tested bit, a point does not. */
+ * have the tested bit; a point does not. */
 static inline int et_number_odd(uint64_t word)
 {
     uint64_t odd = ~word & 0x1010101010101010u;
     return odd ? __builtin_ctzll(odd) & ~7 : 64;
 }
 
-/* Removes the point at a position: the bytes before it move up, and one byte moves in. False: there
- * is no point. */
+/* Removes the point at a position: the bytes before it move up, and one byte moves in. False: the
+ * byte is not a point. */
 static inline bool et_number_take_point(uint64_t *word, int position, uint64_t before)
 {
     const uint64_t from = ~(uint64_t)0 << position;

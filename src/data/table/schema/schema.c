@@ -15,7 +15,7 @@
 #include "base/values/yaml.h"
 #include "data/table/schema/notation.h"
 
-/* Largest file accepted, in bytes: what YAML is read of at most. */
+/* Largest accepted file, in bytes; the limit of the YAML reader. */
 #define FILE_MAX ((size_t)16 << 20)
 
 #define LENGTH_MAX INT32_MAX

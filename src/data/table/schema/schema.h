@@ -20,7 +20,7 @@ int et_metadata_format(const et_metadata *metadata, char **text, et_error *error
 int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
 
 /* The index of a text [length] among a column's entries; -1: no entry, or no such column. Takes
- * constant time; by position, also without a search for the name. */
+ * constant time. The function with a position needs no search for the name. */
 int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
                       size_t length);
 int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text,
@@ -33,14 +33,14 @@ int et_metadata_entry_at(const et_metadata *metadata, int position, const char *
  * fault in it is reported. Writing leaves out members with their usual value, 0 or NULL. */
 typedef enum et_key_kind {
     ET_KEY_OWN,     /* for the reading's own function; the caller writes it */
-    ET_KEY_TEXT,    /* const char *: a scalar as it was written, so 007 and 2024 are names */
+    ET_KEY_TEXT,    /* const char *: a scalar as it is written, so 007 and 2024 may be names */
     ET_KEY_TRUTH,   /* bool */
     ET_KEY_FALSE,   /* bool, the opposite of the key */
     ET_KEY_COUNT,   /* int64_t */
     ET_KEY_NUMBER,  /* double */
     ET_KEY_WORD,    /* enum: a position in words, plus least; less is not written */
     ET_KEY_TEXTS,   /* const char *const *, and an int; a list, or one text with commas */
-    ET_KEY_NUMBERS, /* const double *, and an int; the same */
+    ET_KEY_NUMBERS, /* const double *, and an int; a list, or one text with commas */
     ET_KEY_KINDS,
 } et_key_kind;
 
@@ -48,7 +48,7 @@ typedef struct et_text_key {
     const char *name;
     et_key_kind kind;
     size_t offset;
-    bool nullable; /* TEXT: null sets nothing */
+    bool nullable; /* TEXT: null is allowed and sets nothing */
     size_t with;   /* COUNT, NUMBER: another member that is written if this one is, and the reverse;
                       lists: the int */
     int64_t least, usual;     /* COUNT, WORD */
@@ -69,15 +69,16 @@ typedef struct et_text_key {
 typedef struct et_text_reading {
     const char *name;         /* of the text */
     const char *column;       /* messages are about this group of a text without lines; else NULL */
-    const char *const *wrong; /* [ET_KEY_KINDS]: what et_text_keys_wrong says of a value */
+    const char *const *wrong; /* [ET_KEY_KINDS]: texts for et_text_keys_wrong, by kind of key */
     void (*own)(struct et_text_reading *r, const et_value *value, void *to);
     et_arena *arena; /* of lists */
     et_error *error;
     int status;
 } et_text_reading;
 
-/* Fails with the place, the key of the value, and what: " is ...", or another text, which follows a
- * colon. After "not " follows the kind of the value. ET_ECONFIG; of a column, ET_EFORMAT. */
+/* Fails with the place, the key of the value, and `what`: " is ...", or another text, which is put
+ * after a colon. After "not " at the end, adds the kind of the value. ET_ECONFIG; for a column,
+ * ET_EFORMAT. */
 void et_text_keys_wrong(et_text_reading *r, const et_value *at, const char *what);
 
 /* Zeroed items, one more than count, so an array is never empty. NULL: no memory, a failure. */
@@ -90,7 +91,7 @@ const char *et_text_keys_scalar(et_text_reading *r, const et_value *value);
 const et_value *et_text_keys_list(et_text_reading *r, const et_value *root, const char *key,
                                   const char *of);
 
-/* Reads one key; and all keys of a group, which `what` names in messages ("a field"). */
+/* Reads one key, or all keys of a group. what: name of the group in messages ("a field"). */
 void et_text_key_read(et_text_reading *r, const et_text_key *row, const et_value *value, void *to);
 void et_text_keys_read(et_text_reading *r, const et_text_key *rows, const char *what,
                        const et_value *group, void *to);

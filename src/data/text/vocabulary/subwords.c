@@ -20,8 +20,8 @@
 
 typedef struct piece {
     et_vocabulary_piece own;
-    bool text; /* can be split: neither a symbol nor a byte */
-    bool cut;  /* all its characters are tokens too */
+    bool text; /* can be split, because it is neither a symbol nor a byte */
+    bool cut;  /* all its characters are also tokens */
 } piece;
 
 struct et_subwords {
@@ -30,7 +30,7 @@ struct et_subwords {
     int32_t count;  /* of tokens */
     size_t longest; /* bytes of a token */
     piece *pieces;  /* [count] */
-    int32_t *slots; /* [mask + 1]: which piece of text, by its hash; -1: none */
+    int32_t *slots; /* [mask + 1]: the token of a text, by the text's hash; -1: none */
     size_t mask;
 };
 
@@ -295,8 +295,8 @@ static void draw_word(const et_subwords *self, word *of, draws *from)
 
 /* ---- a sentence ---- */
 
-/* Returns the number of tokens of the word that begins with ids[0]. *bytes: bytes of their symbols;
- * a symbol without bytes counts as one, so *bytes is at least the number of symbols. */
+/* The number of tokens of the word that begins with ids[0]. *bytes: bytes of their symbols. A
+ * symbol without bytes counts as one byte, so *bytes is at least the number of symbols. */
 static size_t word_of(const et_subwords *self, const int32_t *ids, size_t count, size_t *bytes)
 {
     static const char space[] = "\xe2\x96\x81"; /* U+2581 */

@@ -1,5 +1,5 @@
-/* Random sub-words: each pass over the data splits a sentence into other tokens. A small corpus
- * then teaches more, and rare words are seen in parts that other words share.
+/* Random sub-words: each pass over the data splits a sentence into other tokens. So a small corpus
+ * teaches more, and rare words are seen in parts that other words share.
  *
  *     BPE       each merging step skips each merge with probability rate and makes the first
  *               remaining one: Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: simple and

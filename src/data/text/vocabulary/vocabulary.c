@@ -30,7 +30,7 @@ typedef struct loaded {
 } loaded;
 
 struct et_vocabulary {
-    char *bytes, *name; /* owned: the model as in its file; what messages call it */
+    char *bytes, *name; /* owned: the model as in its file; its name in messages */
     size_t length;      /* of bytes */
     et_vocabulary_facts facts;
     uint64_t checksum; /* XXH3-64 of bytes */
@@ -45,11 +45,11 @@ void et_tokens_release(et_tokens *tokens)
 
 /* ---- opening ---- */
 
-/* Bytes -> facts (vocabulary_check.c) -> copies. SentencePiece is not asked here. */
+/* Bytes -> facts (vocabulary_check.c) -> copies, without SentencePiece. */
 
-/* Before anything is copied: a file that is no model costs no memory. Training needs an end
- * symbol, and text with characters that are not in the vocabulary a symbol for them; a start
- * symbol is not needed (et_vocabulary_start). */
+/* Checks before copying, so that a file that is not a model costs no memory. Training needs an end
+ * symbol. Text with unknown characters needs a symbol for them. A start symbol is not needed
+ * (et_vocabulary_start). */
 static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
                  et_error *error)
 {
@@ -71,7 +71,7 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     return status;
 }
 
-/* If it fails, close frees what was allocated. */
+/* After a failure, close frees the allocated parts. */
 int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
                         et_error *error)
 {
@@ -102,7 +102,7 @@ int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, c
     return status;
 }
 
-/* The file is read whole: it is its own checksum's subject, and the library wants bytes. */
+/* The file is read whole, because the checksum and the library need all bytes. */
 int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
 {
     char *bytes;
@@ -132,10 +132,10 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 
 /* ---- using it ---- */
 
-/* Every function here begins with get_model, which may load the model and may therefore fail in the
- * same ways. */
+/* Every function below begins with get_model, which may load the model and may therefore fail in
+ * the same ways. */
 
-/* The first use loads the model. A thread that comes while it is being loaded waits for the mutex.
+/* The first use loads the model. Another thread waits for the mutex while the model is loaded.
  * Release order publishes the model's memory with the pointer. */
 ET_NOINLINE static int load_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
                                   et_error *error)
@@ -197,7 +197,7 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
     return status;
 }
 
-/* "" for everything that has no text, so that printing needs no case for it. */
+/* "" for a token without a text, so that callers can print it. */
 const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id)
 {
     const et_sentencepiece *model = NULL;

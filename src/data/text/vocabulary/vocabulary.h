@@ -37,7 +37,7 @@ typedef struct et_sides {
                                                     (punctuation.h); NULL: none */
 } et_sides;
 
-/* Ids of tokens; grows and is used again from line to line. Free with et_tokens_release. */
+/* Ids of tokens, in memory that is reused from line to line. Free with et_tokens_release. */
 typedef struct et_tokens {
     int32_t *ids;           /* [capacity], owned; NULL at first */
     size_t count, capacity; /* of ids: in use, and room for */
@@ -67,16 +67,16 @@ int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error);
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
                          et_tokens *tokens, et_error *error);
 
-/* Appends the text of ids; control symbols (pad, EOS) give nothing, and characters
- * below a space, which tokens for bytes may spell, a space: it stays one line. An id outside the
- * vocabulary is ET_EDATA. */
+/* Appends the text of ids, as one line. Control symbols (pad, EOS) give no text. Control
+ * characters, which tokens for bytes may spell, become spaces. An id outside the vocabulary is
+ * ET_EDATA. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error);
 
 /* Number of tokens; ids are below it. */
 int32_t et_vocabulary_size(const et_vocabulary *vocabulary);
 
-/* Ids of the special symbols; -1 if the model has none. EOS it always has. */
+/* Ids of the special symbols; -1 if the model lacks the symbol. Every model has EOS. */
 int32_t et_vocabulary_eos(const et_vocabulary *vocabulary);
 int32_t et_vocabulary_unk(const et_vocabulary *vocabulary);
 int32_t et_vocabulary_bos(const et_vocabulary *vocabulary);
@@ -103,13 +103,13 @@ typedef struct et_vocabulary_options {
     int kind;                  /* et_vocabulary_kind */
     int64_t size;              /* tokens, special symbols counted */
     double character_coverage; /* share of the text's characters that get a token, [0.98, 1] */
-    bool at_most;              /* size is a limit: text that is too small for it gives fewer */
-    bool byte_fallback;        /* 256 tokens for bytes; characters without a token consist of these,
-                                * so nothing is unknown */
+    bool at_most;              /* size is a limit: a text that is too small gives fewer tokens */
+    bool byte_fallback;        /* 256 tokens for bytes; characters without a token are written with
+                                  these, so no character is unknown */
     et_strings symbols;        /* texts that are always one token; borrowed */
 } et_vocabulary_options;
 
-/* Model Garden's choices, except kind and size: Model Garden leaves those to the user. Special
+/* Model Garden's choices, except kind and size, which Model Garden leaves to the user. Special
  * symbols as in Model Garden: pad 0, EOS 1, unk 2, no bos. */
 #define ET_VOCABULARY_OPTIONS_INIT                                                                 \
     {                                                                                              \
@@ -138,7 +138,7 @@ bool et_language_tag_is(const char *token);
 
 /* The tags of a vocabulary, in arena. ET_ENOMEM. */
 int et_language_tags_read(et_strings *tags, const et_vocabulary *vocabulary, et_arena *arena);
-/* Bytes of the tag that text begins with; 0: none of these. */
+/* Bytes of the tag at the beginning of text; 0: no tag. */
 size_t et_language_tag_begins(const et_strings *tags, const char *text, size_t length);
 
 /* Returns the number of tags in a vocabulary, and appends the first ones: ">>deu<< >>fra<<". */

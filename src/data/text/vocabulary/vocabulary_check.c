@@ -93,7 +93,7 @@ static bool take_field(span *in, field *out)
     }
 }
 
-/* At any address: nothing in a message is aligned. */
+/* At any address, because nothing in a message is aligned. */
 static uint32_t little_endian(const unsigned char *at)
 {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -246,7 +246,7 @@ static bool read_token(const reader *in, span token)
     return true;
 }
 
-/* Every table in it, should there be several: the library takes the last. */
+/* Checks every table, because the library uses the last one. */
 static bool normalizer_is_sound(span normalizer)
 {
     field part;
@@ -323,7 +323,7 @@ static bool read_parts(reader *in, span *model, bool tokens)
     return sound;
 }
 
-/* The reported position is where reading stopped; in a nested message this is its end. */
+/* The reported position is where reading stopped, in a nested message its end. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error)
 {

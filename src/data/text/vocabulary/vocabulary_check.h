@@ -1,10 +1,10 @@
 /* Checks that bytes are a SentencePiece model that is safe to load. The library parses the bytes
- * safely, but then trusts the compiled normalization table in them: a double array whose nodes it
- * follows without checking bounds. So a damaged file could make the library read outside the table.
- * This check ensures that reads stay within the table for any text, and that scores are numbers.
+ * safely, but it trusts their compiled normalization table: a double array whose nodes it follows
+ * without checking bounds. So a damaged file could make the library read outside the table. This
+ * check ensures that reads stay within the table for any text, and that scores are numbers.
  *
- * The check also reads the facts that a run needs before it encodes a line: loading the model would
- * take longer than the rest of a start. */
+ * The check also reads the facts that a run needs before it encodes a line, because loading the
+ * model would take longer than the rest of a start. */
 #ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 #define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
 
@@ -35,7 +35,7 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
 int et_vocabulary_check_symbols(const et_vocabulary_facts *facts, const void *bytes, size_t length,
                                 const char *name, et_error *error);
 
-/* A field of the model's message, as it stands in the bytes. */
+/* A field of the model's message, as it is in the bytes. */
 typedef struct et_vocabulary_part {
     uint32_t number;
     const void *whole, *bytes; /* the field with its tag; the content of a field of bytes */

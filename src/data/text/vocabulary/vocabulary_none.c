@@ -15,7 +15,7 @@ static int missing(et_error *error, const char *what)
                    what);
 }
 
-/* A build with SentencePiece may fail here too, so callers handle the error. */
+/* A build with SentencePiece may also fail here, so callers handle the error. */
 int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
                           const void *bytes, size_t length, const char *name, et_error *error)
 {
@@ -29,7 +29,7 @@ void et_sentencepiece_free(et_sentencepiece *model)
     (void)model;
 }
 
-/* There is no model to call the next three with. */
+/* The next three functions are never called, because no model exists. */
 
 int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
                             et_tokens *tokens, et_error *error)

@@ -1,6 +1,6 @@
 /* SentencePiece behind C functions. Only this file turns exceptions into statuses (guarded) and
- * replaces the library's messages by Etude's, which name the cure. It also fixes dependencies of
- * the library on chance and locale: a trained model depends only on lines and options.
+ * replaces the library's messages by Etude's, which name the cure. It also removes the library's
+ * dependence on chance and locale, so a trained model depends only on lines and options.
  *
  * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
  * tokens by merges (BPE) or by the best path (unigram); the result is ids of tokens.
@@ -32,7 +32,7 @@ extern "C" {
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 }
 
-/* Encoding and decoding change nothing in it: threads may share one. */
+/* Encoding and decoding do not change the model, so threads may share it. */
 struct et_sentencepiece {
     sentencepiece::SentencePieceProcessor processor;
     et_vocabulary_facts facts;
@@ -160,7 +160,7 @@ ET_INLINE int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabu
         tokens->ids = static_cast<int32_t *>(grown);
         tokens->capacity = capacity;
     }
-    /* SentencePiece's ids are int, ours int32_t: on every platform of ours the same. */
+    /* SentencePiece's ids are int, Etude's int32_t: the same type on all supported platforms. */
     static_assert(sizeof(int) == sizeof(int32_t), "ids are int");
     if (!ids.empty())
         std::memcpy(tokens->ids, ids.data(), ids.size() * sizeof(int));
@@ -242,7 +242,7 @@ class Lines : public sentencepiece::SentenceIterator
     size_t at_ = 0;
 };
 
-/* All lines at once: a second try of training needs them again. */
+/* All lines in memory, because a second try of training needs them again. */
 int gather(std::vector<std::string> *out, et_vocabulary_lines_fn *lines, void *payload,
            et_error *error)
 {
@@ -301,7 +301,7 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
     return sentencepiece::SentencePieceTrainer::Train(settings, &iterator, model);
 }
 
-/* The number behind key in a message, -1 if key is not there. "... Please set it to a value <=
+/* The number after key in a message; -1: the message lacks key. "... Please set it to a value <=
  * 812." with too_high -> 812 */
 int64_t number_after(const std::string &text, const char *key)
 {
@@ -316,12 +316,12 @@ const char too_high[] = "Please set it to a value <= ";
 const char too_low[] = " vs ";
 
 /* Trains with the largest size that the text allows; 0: none was found. SentencePiece names a size,
- * but may name another when it is tried. So sizes are tried until one works, and the message is
- * true. */
+ * but this size may fail with another suggestion. So sizes are tried until one works, and the size
+ * in the message is right. */
 int64_t train_largest(std::string *model, const et_vocabulary_options *options,
                       const std::vector<std::string> &lines, int64_t largest)
 {
-    /* Each try trains a vocabulary, so there are few. */
+    /* Most tries; each try trains a vocabulary. */
     for (int tries = 0; tries < 16 && largest > 0; tries++) {
         auto trained = train_once(model, options, largest, lines);
         if (trained.ok())
@@ -333,8 +333,8 @@ int64_t train_largest(std::string *model, const et_vocabulary_options *options,
 }
 
 /* Two failures have useful numbers: the size is larger than the text allows, or too small for its
- * characters. Other failures are passed on with the library's words. If size is a limit (at_most),
- * the first is no failure: model is the largest possible one. */
+ * characters. Other failures keep the library's words. If size is a limit (at_most), a size that is
+ * too large is no failure: model becomes the largest possible one. */
 int training_failed(std::string *model, const sentencepiece::util::Status &trained,
                     const et_vocabulary_options *options, const std::vector<std::string> &lines,
                     et_error *error)
@@ -465,7 +465,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
     });
 }
 
-/* The text is the model's own: valid as long as it is. */
+/* The text belongs to the model and is valid as long as it. */
 const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id)
 {
     return model->processor.IdToPiece(id).c_str();
