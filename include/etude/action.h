@@ -39,8 +39,8 @@ typedef struct et_action_class {
      * uninterrupted run. NULL for train and evaluation actions (outer_loop.h), which have no
      * schedule. */
     int64_t (*due)(const et_action *self, int64_t step);
-    /* Does all of its work, or nothing and returns ET_EINTERRUPTED. After ET_EINTERRUPTED the
-     * controller calls the action again when the run resumes. */
+    /* Does the whole work. An interrupted action must do nothing and return ET_EINTERRUPTED; the
+     * controller calls it again when the run resumes. */
     int (*act)(et_action *self, const et_action_context *now, et_error *error);
 } et_action_class;
 

@@ -57,8 +57,8 @@ ET_API int et_checkpoint_load(char **path, et_params *params, const char *model_
                               const char *name, bool prefer_average, et_checkpoint_facts *facts,
                               et_error *error);
 
-/* The path of the newest undamaged checkpoint of a run; free with et_checkpoint_free_path. A
- * damaged one is skipped with a warning. ET_ENOTFOUND: no checkpoint. */
+/* The path of the newest undamaged checkpoint of a run; free with et_checkpoint_free_path. Skips
+ * damaged checkpoints with a warning. ET_ENOTFOUND: no checkpoint. */
 ET_API int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
 
 /* Initializes weights from another run, for fine-tuning: from a file, from a run's newest

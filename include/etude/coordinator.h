@@ -27,8 +27,8 @@
 #include <etude/task_trainer.h>
 
 typedef struct et_async_options {
-    int64_t max_staleness; /* most updates between the weights that a gradient was computed from and
-                              the update that uses it; 0: as many updates as two gradients of each
+    int64_t max_staleness; /* most updates between the weights of a gradient and the update that
+                              adds the gradient; 0: as many updates as two gradients of each
                               worker make; -1: no staleness */
     double staleness_wait; /* if a worker's next gradient would be stale, the worker first waits for
                               the current update, at most this many times the duration of its last

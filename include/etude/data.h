@@ -111,14 +111,14 @@ typedef struct et_array {
 /* Arrays of count samples each. Empty integers are -1, empty floats 0. Adds a field "mask". */
 ET_API int et_arrays_open(et_samples **out, const et_array *arrays, int fields, int64_t count,
                           et_error *error);
-/* The first count samples; every count-th from number first on; those in which (copied). */
+/* The first count samples; every count-th sample from first on; the samples in `which` (copied). */
 ET_API int et_take_open(et_samples **out, et_samples *inner, int64_t count, et_error *error);
 ET_API int et_shard_open(et_samples **out, et_samples *inner, int64_t first, int64_t count,
                          et_error *error);
 ET_API int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, int64_t count,
                           et_error *error);
-/* Mixes samples of equal layouts. A pass has as many samples as all parts together. A part gives a
- * fraction by its weight (> 0), evenly spread, and continues in the next pass, then reshuffled. */
+/* Mixes samples of equal layouts. A pass has as many samples as all parts together. A part's share
+ * is given by its weight (> 0). All samples of a part are used before any is used again. */
 ET_API int et_mix_open(et_samples **out, et_samples *const *parts, const double *weights, int count,
                        uint64_t seed, et_error *error);
 ET_API void et_samples_close(et_samples *samples); /* NULL allowed */
@@ -144,14 +144,14 @@ typedef struct et_source_class {
     void (*close)(et_source *self);
     int (*batches)(et_source *self, int64_t *count, et_error *error); /* NULL: unknown */
     uint64_t (*content)(const et_source *self); /* fingerprint of its samples; NULL, 0: unknown */
-    /* To the beginning of the data; next: of a new pass, if they repeat. NULL: seeks begin. */
+    /* Goes to the beginning of the data. next: of a new pass, if data repeat. NULL: seeks begin. */
     int (*rewind)(et_source *self, bool next, et_error *error);
 } et_source_class;
 
 struct et_source {
     const et_source_class *ET_CLASS;
     et_layout layout;   /* of its batches */
-    et_position begin;  /* internal, as all below: before the first batch, if begun */
+    et_position begin;  /* internal, as the rest: the position before the first batch, if begun */
     bool begun;         /* true once the source, or a source that it wraps, was read or sought */
     const char *reader; /* the reader that has a pass open; NULL: none */
 };

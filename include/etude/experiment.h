@@ -79,10 +79,10 @@ struct et_task_kind;
 
 /* Models of another program, for --init and in place of a run: a folder of transformers. */
 typedef struct et_foreign_class {
-    const char *experiment; /* of a run that fine-tunes one */
+    const char *experiment; /* the experiment of a run that fine-tunes such a model */
     bool (*is)(const char *path);
-    /* Reads and checks the whole model, once. *settings: for a run that fine-tunes the model, in
-     * the form of params.yaml; borrowed until close. */
+    /* Reads and checks the whole model, once. *settings gets the settings of a run that fine-tunes
+     * the model, as text of params.yaml; borrowed until close. */
     int (*open)(void **out, const char *path, const char **settings, et_error *error);
     void (*close)(void *foreign);
     /* Opens the model as an export in one file, without a file. NULL: only --init takes it. */

@@ -63,9 +63,9 @@ typedef enum et_transform {
     ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */
-    ET_TRANSFORM_WORDS,  /* ids of the words of a free text and of each two words side by side, by
-                            transform.buckets and a hash; of the first transform.words words. Models
-                            sum learned vectors of the ids, weighed by how rare these are */
+    ET_TRANSFORM_WORDS,  /* ids of the words of a free text and of each two adjacent words: a hash
+                            modulo transform.buckets. Words after the first transform.words are
+                            ignored. Models sum a learned vector for each id; rare ids weigh more */
     ET_TRANSFORM_WEIGHT, /* the weight of the row in loss and scores, a number of at least 0; no
                             model sees it. Missing is an error */
     ET_TRANSFORM_COUNT,

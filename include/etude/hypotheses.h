@@ -101,8 +101,8 @@ typedef struct et_embedded {
                          NULL: all rows */
 } et_embedded;
 
-/* The rows of a line, its end last; none of a line without words. *out is yours to release.
- * ET_EDATA as for et_translator_score. */
+/* Looks up the rows of a line; the last row is that of the line's end. A line without words has no
+ * rows. Release *out. ET_EDATA as for et_translator_score. */
 ET_API int et_translator_embed(et_translator *translator, const char *line, et_embedded *out,
                                et_error *error);
 ET_API void et_embedded_release(et_embedded *embedded); /* of et_translator_embed; zeros allowed */

@@ -73,10 +73,10 @@ typedef struct et_model et_model;
 #define ET_MODEL_Y "y"
 
 typedef struct et_model_options {
-    et_shape x, y;           /* of one sample of the fields "x" and "y"; {0}: a scalar, as labels
-                                and the target of a regression are */
+    et_shape x, y;           /* of one sample of the fields "x" and "y"; {0}: a scalar, such
+                                as a label or the target of a regression */
     et_dtype x_type, y_type; /* ET_F32 (the default), ET_I32 */
-    const et_layout *layout; /* instead of these four: fields of any names; copied. NULL: those */
+    const et_layout *layout; /* replaces these four: fields of any names; copied. NULL: the four */
     et_optimizer_setup optimizer; /* copied. {0}: Adam with a learning rate of 0.001 */
     uint64_t seed;                /* of initial values, the order of samples, and dropout */
     bool bfloat16;                /* activations in bfloat16; weights are float32 */

@@ -81,7 +81,8 @@ typedef struct et_lamb {
     double epsilon;        /* 1e-6 */
     double weight_decay_rate;
     const char *const *exclude_from_weight_decay;
-    const char *const *exclude_from_layer_adaptation; /* keep the schedule's rate; NULL: as those */
+    const char *const *exclude_from_layer_adaptation; /* keep the schedule's rate; NULL: the names
+                                                         that do not decay */
     double decay; /* the rate is divided by 1 + decay * step; 0: none */
     double clipvalue, clipnorm, global_clipnorm;
 } et_lamb;
@@ -91,7 +92,7 @@ typedef struct et_lars {
     double eeta;     /* 0.001 */
     double weight_decay_rate;
     const char *const *exclude_from_weight_decay;
-    const char *const *exclude_from_layer_adaptation; /* NULL: as those */
+    const char *const *exclude_from_layer_adaptation; /* NULL: as for et_lamb */
     double clipvalue, clipnorm, global_clipnorm;
     bool nesterov;
     bool classic_momentum; /* true: the rate is applied before momentum, not after it */
