@@ -96,8 +96,9 @@ int et_experiment_check(const et_experiment *experiment, et_error *error);
 int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                         et_error *error);
 
-/* Replaces auto by bfloat16 on a CPU with products of bfloat16, once: the run's settings keep the
- * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
+/* Replaces auto by bfloat16 if the CPU has products of bfloat16, else by float32. The run's
+ * settings keep the result, so the run resumes with the same type on another machine. Returns
+ * whether the type is bfloat16. */
 bool et_experiment_resolve_precision(et_experiment *experiment);
 
 /* Sets the members of context that settings have, with the precision resolved. */
