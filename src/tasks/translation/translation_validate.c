@@ -630,9 +630,8 @@ static int show(const et_translation_task *task, int64_t shown, const translated
     return status;
 }
 
-/* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
- * each pair that was seen, so that the file can be scored by other programs against the references.
- */
+/* Detokenises, scores and collects all lines into text. The text has one line for each pair that
+ * was seen, in the order of the corpus, so other programs can score it against the references. */
 static int score_all(et_translation_task *task, const all_translated *all, scores s,
                      et_strbuf *text, et_strbuf *table, et_error *error)
 {

@@ -409,7 +409,8 @@ static void warn_unmeasured(const et_tabular_task *task, const target_counts *s,
 /* Counts of a field of texts. */
 typedef struct text_counts {
     int field;                  /* of a batch */
-    int64_t width, texts, full; /* ids of a text; texts; those whose ids are all used */
+    int64_t width, texts, full; /* maximum number of ids of a text; number of texts; number of texts
+                                   that fill all ids */
 } text_counts;
 
 static void count_texts(void *payload, const et_batch *batch, int64_t first)

@@ -560,7 +560,7 @@ static void count_classes(tally *t, const et_class_predictions *p)
 }
 
 /* "class b (34 of 400 rows)", "classes a (...) and b (...)". *rare: one of them has less than half
- * the rows that it would have if all classes had as many. */
+ * of the average number of rows of a class. */
 static int append_missed(et_strbuf *out, const tally *t, const et_encoded_field *target, bool *rare)
 {
     int missed = 0;

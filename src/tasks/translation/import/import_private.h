@@ -69,8 +69,8 @@ bool et_import_has(et_import *from, const char *name);
  * such file. */
 int et_import_check_file(et_import *from, const char *name, et_error *error);
 
-/* Finds the only file of the folder whose name begins and ends so. *name: its name without the
- * ".gz" of a packed file, in the arena; NULL: no file. ET_EFORMAT: several files. */
+/* Finds the only file of the folder whose name has this beginning and ending. *name: its name
+ * without the ".gz" of a packed file, in the arena; NULL: no file. ET_EFORMAT: several files. */
 int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
                         et_error *error);
 

@@ -75,9 +75,9 @@
     "checkpoint_interval: 5000, validation_interval: 5000}}"
 
 /* Model Garden's wmt_transformer/large, with every value that it sets except enable_xla. Its data
- * are wmt14_translate/de-en, training and test, so name files of it in train_data and
- * validation_data here (and a model in sentencepiece_model_path, or one is trained). The other two
- * use its recipe at other widths, with its rate 2 / sqrt(width). */
+ * are wmt14_translate/de-en, training and test: name their files in train_data and validation_data.
+ * If sentencepiece_model_path names no model, one is trained. The other two use its recipe at other
+ * widths, with its rate 2 / sqrt(width). */
 #define WMT_DATA                                                                                   \
     "train_data: {global_batch_size: 24576, static_batch: true, max_seq_length: 64, " WMT_PAIR     \
     "}, validation_data: {global_batch_size: 32, static_batch: true, max_seq_length: "             \
