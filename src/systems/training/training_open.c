@@ -48,12 +48,12 @@ int et_training_write_settings(const et_training *t, et_error *error)
 
 /* ---- settings that follow from the data and the length ---- */
 
-/* By a recipe (systems/modelgarden/recipe.h), for a new run:
+/* The recipe (systems/modelgarden/recipe.h) chooses settings of a new run:
  *
  *   length is set         the recipe chooses before the data are opened
- *   --time-limit          the recipe chooses for an estimated number of updates; then a few updates
- *                         are timed with the open model, and the recipe chooses again for the time
- *                         (of fine-tuning: never for more passes than without a limit)
+ *   --time-limit          the recipe chooses for an estimated number of updates. Then a few updates
+ *                         are timed with the open model, and the recipe chooses again for the time.
+ *                         For fine-tuning, it never chooses more passes than without a limit
  *   neither               the recipe also chooses the number of passes; a few updates are timed
  *                         only for people
  *

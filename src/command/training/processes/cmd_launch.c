@@ -3,9 +3,9 @@
  *   a rank fails     the others notice it and end; after `grace`, remaining ranks are killed, also
  *                    stopped ones
  *   a signal         is passed on to all
- *   the exit code    of the first rank that failed, not of a rank that lost another; 128 plus the
- *                    signal's number if it was killed; 127 if there is no such program, 126 if it
- *                    may not be run
+ *   the exit code    is that of the first rank that failed by itself. A rank that only lost another
+ *                    rank does not count. 128 plus the signal's number if the rank was killed; 127
+ *                    if there is no such program; 126 if the program may not be run
  *
  * With --restart, ranks that were killed or lost another rank (exit code 1) are started again and
  * resume from the newest checkpoint. Errors in settings, data, memory or the loss would only

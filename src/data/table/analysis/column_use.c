@@ -7,7 +7,7 @@
  *   texts of several words, most different      words
  *   texts, 9 of 10 of them different            ignored: an ID
  *   whole numbers that count the rows           ignored: an ID
- *   other texts, more than one of ten different  embed or one-hot of those with 5 rows or more
+ *   other texts, over a tenth of them different embed or one-hot of those with 5 rows or more
  *   other texts                                 embed or one-hot; hash if entries are not known;
  *                                               words, too, if many texts have several of them
  *   other numbers                               the chosen transform, if the metadata allows it

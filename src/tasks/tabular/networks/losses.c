@@ -1,23 +1,24 @@
 /* Outputs of models, and their losses.
  *
  *   classes   softmax: -sum_i t_i log softmax(z)_i, t smoothed; times the label's weight
- *             binary: z one number, p = sigmoid(z) that of class 1
- *   labels    of several targets with two classes: z one number each, p = sigmoid(z) that of yes;
- *             the mean over targets
+ *             binary: z is one number, and p = sigmoid(z) is the probability of class 1
+ *   labels    several targets with two classes: for each, z is one number, and p = sigmoid(z) is
+ *             the probability of yes; the mean over targets
  *   values    t is in the encoder's unit (et_encoder_unit). z is standardised: the loss is of z and
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
- *   quantiles of levels p_1 < ... < p_K, in the same unit. That of the level next to 1/2 is
- *             z + Phi^-1(p); each one above it is higher by softplus(z + c) than the one before,
- *             each one below is lower. c makes this Phi^-1(p_k) - Phi^-1(p_(k-1)) where z is 0. So
- *             quantiles never cross, neither in the loss nor in predictions, and begin as those of
- *             a normal distribution. The loss is the mean over levels of max(p e, (p - 1) e) with
- *             e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978)
+ *   quantiles of levels p_1 < ... < p_K, in the same unit. The quantile of the level nearest to 1/2
+ *             is z + Phi^-1(p). Upwards from it, each quantile is softplus(z + c) above the
+ * previous one; downwards, softplus(z + c) below. Where z is 0, c makes this distance Phi^-1(p_k)
+ *             - Phi^-1(p_(k-1)). So quantiles never cross, neither in the loss nor in
+ *             predictions, and begin as those of a normal distribution. The loss is the mean over
+ *             levels of max(p e, (p - 1) e) with e = t - q (Koenker and Bassett, "Regression
+ *             quantiles", Econometrica 46, 1978)
  *
  * The output of an ensemble is the weighted mean of its models' outputs. The loss of this mean, for
  * values in the encoder's unit, is only measured.
  *
- * With weights w of rows the loss is sum w loss / sum w, of rows with a label; weights of classes
+ * With weights w of rows, the loss is sum w loss / sum w over rows with a label. Weights of classes
  * are factors of the loss only.
  *
  * For a model with members, loss and output are the means of the members' losses and outputs
