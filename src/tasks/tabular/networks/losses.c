@@ -8,9 +8,9 @@
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
  *   quantiles of levels p_1 < ... < p_K, in the same unit. The quantile of the level nearest to 1/2
- *             is z + Phi^-1(p). Upwards from it, each quantile is softplus(z + c) above the
- * previous one; downwards, softplus(z + c) below. Where z is 0, c makes this distance Phi^-1(p_k)
- *             - Phi^-1(p_(k-1)). So quantiles never cross, neither in the loss nor in
+ *             is z + Phi^-1(p). Each higher one is softplus(z + c) above the quantile before it,
+ *             each lower one as far below. Where z is 0, c makes this distance
+ *             Phi^-1(p_k) - Phi^-1(p_(k-1)). So quantiles never cross, neither in the loss nor in
  *             predictions, and begin as those of a normal distribution. The loss is the mean over
  *             levels of max(p e, (p - 1) e) with e = t - q (Koenker and Bassett, "Regression
  *             quantiles", Econometrica 46, 1978)
