@@ -184,11 +184,11 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     const char *binary = NULL;
     if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_import_find_file(from, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY, &binary, error);
-    const bool nothing = !config && !binary && !et_import_has(from, ET_MARIAN_DECODER);
-    if (!status && nothing && et_file_exists_in(from->folder, ET_RUN_SETTINGS))
+    const bool nothing = !status && !config && !binary && !et_import_has(from, ET_MARIAN_DECODER);
+    if (nothing && et_file_exists_in(from->folder, ET_RUN_SETTINGS))
         status =
             et_fail(error, ET_EDATA, "%s is a run; use it without `etude import`", from->folder);
-    else if (!status && nothing)
+    else if (nothing)
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has no " ET_TRANSFORMERS_CONFIG
                          " (models of transformers), no " ET_MARIAN_DECODER

@@ -37,7 +37,7 @@ bool et_import_is_folder(const char *path);
 int et_import_open(et_import **out, const char *folder, et_error *error);
 
 /* ET_ENOTFOUND: the folder does not exist. If it looks like a name of the Hugging Face hub, the
- * message names the command that downloads it. */
+ * message names the command that downloads it. ET_EDATA: it is a file, but no archive. */
 int et_import_check_folder(const char *folder, et_error *error);
 void et_import_close(et_import *from); /* NULL allowed */
 
