@@ -14,9 +14,9 @@
  *                  version; a worker that joins late takes part in the next update.
  *
  * A ticket that is not done in time expires, and its gradient is never used. The time is `lease` at
- * first. After the first finished ticket, it is the smaller of `patience` and ten times the
- * duration of the slowest ticket. A restarted worker replaces the worker with the same number and
- * ends that worker's session.
+ * first. After the first finished ticket, it is the larger of `patience` and ten times the duration
+ * of the slowest ticket, but at most `lease`. A restarted worker replaces the worker with the same
+ * number and ends that worker's session.
  *
  * Updates are made while version < target. Between two updates, the state of all servers is that of
  * one step. If an update is never made, its gradients are lost, like unfinished gradients. No

@@ -4,8 +4,9 @@
  * make the same updates in the same order, each exactly once or not at all. The state that the
  * master reads belongs to one step, without gradients of the next update.
  *
- * The server refuses workers that the master has not admitted, and ended sessions. It answers a
- * ticket that was pushed before again, without a change. Allocates only at open. */
+ * The server ignores workers that the master has not admitted, and ended sessions. It answers a
+ * ticket that was pushed before again, without a change. Allocates at open, and at the first push
+ * of each worker. */
 #ifndef ETUDE_ROLES_PARAM_SERVER_H
 #define ETUDE_ROLES_PARAM_SERVER_H
 

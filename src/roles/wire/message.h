@@ -109,7 +109,7 @@ typedef struct et_asking {
 
 void et_asking_begin(et_asking *asking, et_link *link, double now, int to,
                      const et_message *message);
-/* Repeats the question if its pause has passed. From the third repetition on, calls the link's
+/* Repeats the question if its pause has passed. From the second repetition on, calls the link's
  * doubt. */
 void et_asking_tick(et_asking *asking, et_link *link, double now);
 /* Whether message is its answer; if so, the question is closed. */

@@ -79,7 +79,7 @@ typedef struct et_zmq_calls {
 
 #define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
 #define ET_WIRE_SOON        0.25 /* seconds within which ZeroMQ reports a retry, if it retries */
-#define ET_WIRE_CURVE_BYTES 64   /* least number of bytes that encryption adds to a message */
+#define ET_WIRE_CURVE_BYTES 64   /* at least as many as encryption adds to a message */
 #define ET_WIRE_PART        256  /* most bytes of a part that is read separately */
 
 /* A connection that this task makes. */
