@@ -10,8 +10,8 @@
  *   2. Each search has its own plans, caches and tables. Packed weights are those of the first
  *      search and are only read while threads run.
  *   3. While searches run, the queue's counts, arena and error are used only under the lock.
- * 4. Timing decides which thread takes which sentence, but not the sentence's result: rows do not
- * depend on others.
+ *   4. Timing decides which thread takes which sentence, but not the sentence's result: rows do
+ *      not depend on others.
  *
  * With the longest first, the threads also end at nearly the same time: the last sentences are
  * short. */

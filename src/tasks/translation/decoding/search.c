@@ -357,9 +357,9 @@ typedef struct seat {
     int32_t next[ET_BEAM_SIZE_MAX];
 } seat;
 
-/* Owns models and places. The members of rows point into one block. */
+/* Owns models and seats. The members of rows point into one block. */
 struct et_search {
-    et_arena arena; /* of models, places and all tables */
+    et_arena arena; /* of models, seats and all tables */
     et_decoder_options options;
     et_search_size size;
     et_search_model *models; /* [count] the first decides about vocabulary and search */
