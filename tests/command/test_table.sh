@@ -276,13 +276,13 @@ for date in 'de  *its texts are dates, such as "1. Mai 2024"' 'es  *its texts ar
 done
 ! grep -q '^car .*dates' out || fail "cars: $(cat out)"
 # Numbers that are dates are named, also with the day or the month first and without their first 0.
-awk 'BEGIN { print "ymd,ym,dmy,mdy,code,y"; for (i = 0; i < 60; i++) { d = i * 7 % 28 + 1; m = i % 12 + 1
-    printf "2024%02d%02d,%d%02d,%d%02d2023,%d%02d1999,%d,%d\n", m, d, 1990 + i % 20, m, d, m, m, d, 1011999 + i * 1300, i % 2 } }' >numbers.csv
+awk 'BEGIN { print "ymd,ym,dmy,mdy,code,part,y"; for (i = 0; i < 60; i++) { d = i * 7 % 28 + 1; m = i % 12 + 1
+    printf "2024%02d%02d,%d%02d,%d%02d2023,%d%02d1999,%d,3%d%02d,%d\n", m, d, 1990 + i % 20, m, d, m, m, d, 1011999 + i * 1300, 1990 + i % 20, m, i % 2 } }' >numbers.csv
 for date in 'ymd  *.* such as 20241222, .* as numbers: .* 2024-05-31' 'ym  *.* 200912, .* as numbers: .* 2024-05$' \
     'dmy  *.* such as 22122023, .* as numbers, which have another order: .* 2024-05-31' 'mdy  *.* such as 12221999, .* another order'; do
     says 0 "$date" data analyze numbers.csv --dry-run --target y
 done
-! grep -q '^code .*dates' out || fail "codes: $(cat out)"
+! grep -qE '^(code|part) .*dates' out || fail "codes: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.json

@@ -381,8 +381,9 @@ static bool are_dates(const et_sketch_view *view, long year, long month, long da
         char text[64];
         et_date date;
         const long n = view->value[i] > 0 && view->value[i] < 1e8 ? (long)view->value[i] : 0;
-        const int length = snprintf(text, sizeof text, "%04ld-%02ld-%02ld", n / year % 10000,
-                                    n / month % 100, day ? n / day % 100 : 1);
+        const int length =
+            snprintf(text, sizeof text, "%04ld-%02ld-%02ld", year > 1 ? n / year : n % 10000,
+                     n / month % 100, day ? n / day % 100 : 1);
         if (!et_date_read(&date, text, (size_t)length, ET_DATE_ANY) || date.year < 1800 ||
             date.year > 2199)
             return false;
