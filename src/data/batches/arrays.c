@@ -18,7 +18,7 @@
 typedef struct arrays {
     et_samples samples;
     const unsigned char **data; /* [fields but the mask]; borrowed unless owned */
-    size_t *size;               /* [fields]: bytes of a row */
+    size_t *size;               /* [fields but the mask]: bytes of a row */
     size_t stride;              /* of a window; 0: as size */
     bool owned;
     int count;

@@ -26,7 +26,6 @@
 #include "data/text/text.h"
 #include "engine/tensor/tensor.h"
 
-/* Rows that the first memory is for. */
 /* Bytes that go into the file at once. */
 #define CHUNK (UINT64_C(4) << 20)
 

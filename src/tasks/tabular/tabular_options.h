@@ -204,7 +204,7 @@ typedef struct et_tabular_options {
     int64_t fold;     /* the validated fold, from 0; -1: all rows are learned */
     int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
     const char *groups, *time;  /* columns that split rows (et_tabular_parts); NULL: none. At most
-                                   one of the  two */
+                                   one of the two */
     et_strings target;          /* columns; empty: targets of the features */
     et_strings quantile_levels; /* of a number, ascending; empty: the number itself is predicted */
     const char *id;             /* column that is only copied to predictions; NULL: none */
