@@ -171,6 +171,9 @@ static void test_analyze_jsonl__bad(void **state)
              broken);
     assert_int_equal(analyze(&analysis, broken, NULL, &error), ET_EDATA);
     assert_string_equal(error.text, says);
+    const char *one_line = write_text(*state, "one_line.jsonl", " {\"a\": x} \n");
+    assert_int_equal(analyze(&analysis, one_line, NULL, &error), ET_EDATA);
+    assert_null(strstr(error.text, "one line:"));
     const char *both[] = { write_text(*state, "a.csv", "a\n1\n"),
                            write_text(*state, "a.jsonl", "{\"a\": 1}\n") };
     assert_int_equal(et_analyze(&analysis, &(et_strings){ both, 2 }, NULL, &error), ET_EDATA);

@@ -314,6 +314,8 @@ int et_row_object(const et_value **object, const et_bytes *json, et_arena *arena
         size_t length = json->length;
         while (length && is_blank(line + length - 1, 1))
             length--;
+        for (; length && is_blank(line, 1); length--)
+            line++;
         /* A line of a list, or of an object on several lines. */
         const bool part = !length || line[0] != '{' || line[length - 1] != '}';
         status =
