@@ -266,7 +266,7 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
     if (et_comm_size(comm) == 1)
         return status;
     if (first) {
-        /* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
+        /* Lines from `before` on, each with its end: no line has a byte 0. */
         for (size_t i = before; i < lines->count; i++)
             et_strbuf_append_bytes(&mine, lines->items[i], strlen(lines->items[i]) + 1);
     }

@@ -82,7 +82,7 @@ int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_er
  * path (also the length of the run) if it is not set. */
 bool et_recipe_chooses(const et_experiment *experiment, const char *path);
 
-/* Removes the settings that the recipe chooses from a tree of settings. */
+/* Removes the settings of et_recipe_chooses from a tree of settings. */
 void et_recipe_leave_out(const et_experiment *experiment, et_value *tree);
 
 /* As the recipe's method. */
@@ -102,8 +102,8 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
 int et_recipe_begin(et_experiment *experiment, et_recipe_amounts *amounts, double seconds,
                     et_arena *arena, et_error *error);
 
-/* Copies settings from kept, the settings at the start of the run: those that the recipe may choose
- * and nobody has set, and the length of the run. */
+/* Copies settings from kept, the settings at the start of the run: those that the recipe may
+ * choose, also the length of the run, unless they are set. */
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                     et_error *error);
 

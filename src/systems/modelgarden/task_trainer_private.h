@@ -183,10 +183,10 @@ typedef struct et_multitask_member {
     double weight, size;
     int64_t eval_steps, steps;
     double loss;   /* joint: of the last step */
-    int64_t epoch; /* of its data, from 1; 0: it has had no step, or that is not known */
+    int64_t epoch; /* of its data, from 1; 0: the task has had no step, or the epoch is unknown */
 } et_multitask_member;
 
-/* of its data, from 1; 0: the task has had no step, or the epoch is unknown */
+/* A count of each task, as a part of the state. */
 typedef struct et_multitask_counts {
     et_multitask *of;
     size_t member; /* offset of the count in et_multitask_member */

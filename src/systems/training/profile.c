@@ -73,11 +73,10 @@ static void on_over(void *payload)
 
 /* ---- opening and closing ---- */
 
-/* Without --profile path and trace are NULL and every function returns at once, so that commands
- * call them without asking. */
-
 /* Without --profile, path and trace are NULL and every function returns immediately, so callers
  * need not check. */
+
+/* Steps count from 1. first and last are 0 until the recorded steps are chosen. */
 static void sane(const et_profiling *p)
 {
     et_assert(p->first >= 0 && p->last >= 0 && (!p->trace || p->first <= p->last));

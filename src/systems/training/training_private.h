@@ -36,7 +36,7 @@ typedef struct et_training {
                                   best_metric */
     et_main_metrics shown;     /* of validation, in the table */
     int shown_most;            /* most metrics to show */
-    et_showing showing;        /* the last validation shown; all 0: none yet */
+    et_showing showing;        /* the last step shown; all 0: none yet */
     int64_t warmup;            /* warm-up steps that the time limit may shorten; 0: none, or already
                                   settled */
     int64_t first_step;        /* the step at the start of this process, and its time */
