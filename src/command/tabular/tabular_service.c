@@ -338,10 +338,18 @@ static int check_names(const predictions *all, const et_value *row, et_error *er
 {
     const et_encoder *encoder = encoder_of(all);
     const et_schema *schema = et_encoder_schema(encoder);
-    const et_value *other = row->first;
-    while (other && et_schema_position(schema, other->key) >= 0)
-        other = other->next;
-    for (int i = 0; other && i < et_schema_count(schema); i++) {
+    const et_value *other = NULL;
+    int lacking = 0; /* columns that the model reads and the row does not have */
+    for (int i = 0; i < et_schema_count(schema); i++)
+        lacking += et_encoder_reads(encoder, i, false);
+    for (const et_value *v = row->first; v; v = v->next) {
+        const int at = et_schema_position(schema, v->key);
+        if (at >= 0)
+            lacking -= et_encoder_reads(encoder, at, false);
+        else
+            other = other ? other : v;
+    }
+    for (int i = 0; other && lacking && i < et_schema_count(schema); i++) {
         const char *name = et_schema_at(schema, i)->name;
         if (et_encoder_reads(encoder, i, false) && !et_value_get(row, name))
             return et_fail(

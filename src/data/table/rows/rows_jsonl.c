@@ -266,24 +266,27 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
                  et_error *error)
 {
     const et_row_layout *layout = columns->layout;
-    int status = ET_OK;
+    int status = ET_OK, lacking = 0; /* columns that predictions need and the row does not have */
     bool known = false, unknown = false;
     memset(cells, 0, (size_t)layout->count * sizeof *cells);
     for (const et_value *v = object->first; v && !status; v = v->next) {
         int field = et_schema_position(layout->schema, v->key);
         known |= field >= 0;
         unknown |= field < 0;
-        if (field >= 0)
-            status = set_column(cells, columns, field, v, error);
+        if (field < 0)
+            continue;
+        lacking -= layout->reads[false][field];
+        status = set_column(cells, columns, field, v, error);
     }
     if (status || !unknown)
         return status;
     /* The row has names outside the schema; known: it also has names of the schema. */
     const et_schema *schema = layout->schema;
-    const char *absent[NAMES_MAX + 1];
-    /* Columns that predictions need and the row does not have, ended by NULL. */
+    const char *absent[NAMES_MAX + 1]; /* the first of them, ended by NULL */
     int count = 0;
-    for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
+    for (int i = 0; i < et_schema_count(schema); i++)
+        lacking += layout->reads[false][i];
+    for (int i = 0; lacking && i < et_schema_count(schema) && count < NAMES_MAX; i++)
         if (layout->reads[false][i] && !et_value_get(object, et_schema_at(schema, i)->name))
             absent[count++] = et_schema_at(schema, i)->name;
     absent[count] = NULL;
