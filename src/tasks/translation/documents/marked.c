@@ -239,7 +239,7 @@ static void add_backslash(reader *r)
         et_document_add_entity(r->d, code, r->at, 6, r->line);
         r->at += 6;
     } else if (is_among(next, "nt")) {
-        add_kept(r, r->at + 2, true);
+        add_kept(r, r->at + 1 + bytes, true);
     } else {
         add_kept(r, r->at + (code ? 6 : (unsigned char)next < 0x80 ? 1 + bytes : 1), false);
     }
