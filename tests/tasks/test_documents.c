@@ -425,6 +425,9 @@ static void test_documents__md_beyond(void **state)
           "A. ONE TWO\nB. THREE\n\n(@) FOUR\n(@) FIVE\n\nSIX (A) SEVEN\n" },
         { ET_DOCUMENT_MD, "::: mermaid\na --> b\n\nc\n:::\nd\n\n::: math\ne\n```\nf\n```\n",
           "::: mermaid\na --> b\n\nc\n:::\nD\n\n::: math\nE\n```\nf\n```\n" },
+        { ET_DOCUMENT_MD, "::: math\na\n\n::: code\nb\n:::\n\n:::tip\nc\n:::",
+          "::: math\nA\n\n::: code\nb\n:::\n\n:::tip\nC\n:::" },
+        { ET_DOCUMENT_MD, "[^1]: ```a b``` is c.\n", "[^1]: ```a b``` IS C.\n" },
         { ET_DOCUMENT_MD, "a $b_1$ is $c*d*e$, $5 or $6 for f\n\n$$\ng\n$$ h\n",
           "A $b_1$ IS $c*d*e$, $5 OR $6 FOR F\n\n$$\ng\n$$ H\n" },
         { ET_DOCUMENT_MD, "`{{` a `}}` b `$` c `$`\n", "`{{` A `}}` B `$` C `$`\n" },
@@ -462,6 +465,8 @@ static void test_documents__md_beyond(void **state)
         { ET_DOCUMENT_MD,
           "{{< code a=b />}}\n\nc\n\n{{< code >}}\n\nd\n\n{{< code >}}\n\ne\n\n{{< /code >}}\n",
           "{{< code a=b />}}\n\nC\n\n{{< code >}}\n\nD\n\n{{< code >}}\n\ne\n\n{{< /code >}}\n" },
+        { ET_DOCUMENT_MD, "{{< code >}}\n\na\n\n{{< /code >}",
+          "{{< code >}}\n\nA\n\n{{< /CODE >}" },
         { ET_DOCUMENT_MD,
           "{{< code />}}\n\nc\n\n{{% code %}}\nd\n{{% /code %}}\n\n{{< code a/ >}}\n\ne\n\n"
           "{{< /code >}}\n\n<<< f\n\n<<< @/a.js\n",

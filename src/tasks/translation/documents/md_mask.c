@@ -94,7 +94,7 @@ static bool mask_container(et_md_mask *m, const line *l)
 {
     size_t at = l->at + run(m, l->at, l->end, ":"), end = l->end;
     at += run(m, at, end, " \t");
-    at += m->original[at] == '{' ? find(m, at, end, "}") - at + 1 : run(m, at, end, NAMES "/.");
+    at += begins(m, at, end, "{") ? find(m, at, end, "}") - at + 1 : run(m, at, end, NAMES "/.");
     if (at < end && m->original[at] == '[') {
         at++;
         end = find(m, at, end, "]");
@@ -104,7 +104,7 @@ static bool mask_container(et_md_mask *m, const line *l)
         while (end > at && strchr(": \t", m->original[end - 1]))
             end--;
     }
-    const bool file = m->original[l->at + run(m, l->at, l->end, ":")] == '{' &&
+    const bool file = begins(m, l->at + run(m, l->at, l->end, ":"), l->end, "{") &&
                       find(m, at, end, " ") == end && find(m, at, end, ".") < end;
     if (at < end && !file && et_text_has_letter(m->original + at, end - at))
         return mask_line(m, l, "# ", at, end);
@@ -209,11 +209,12 @@ static bool is_option(const et_md_mask *m, const line *l)
            (after + 1 == l->end || m->original[after + 1] == ' ');
 }
 
-/* Bytes of ``` or ~~~ at `at`; 0: none. */
+/* Bytes of ``` or ~~~ at `at`; 0: none. ```a``` is code within a line. */
 static size_t fence_at(const et_md_mask *m, size_t at, size_t end)
 {
-    const bool fence = begins(m, at, end, "```") || begins(m, at, end, "~~~");
-    return fence ? run(m, at, end, m->original[at] == '`' ? "`" : "~") : 0;
+    const size_t tildes = begins(m, at, end, "~~~") ? run(m, at, end, "~") : 0;
+    const size_t marks = begins(m, at, end, "```") ? run(m, at, end, "`") : 0;
+    return marks && find(m, at + marks, end, "`") < end ? 0 : marks + tildes;
 }
 
 static bool take_line(et_md_mask *m, const line *l)
@@ -311,10 +312,10 @@ static size_t end_of_code(const et_md_mask *m, const line *l)
     for (line other = *l; other.next < m->length && other.next - l->from < 8 * MARKUP_MAX;) {
         other = line_at(m, other.next);
         const size_t end = run(m, other.at, other.end, ":");
-        if (fence_at(m, other.at, other.end))
-            break;
         if (end >= colons && end == other.end - other.at)
             return other.from;
+        if (end >= colons || fence_at(m, other.at, other.end))
+            break;
     }
     return l->from;
 }
@@ -398,8 +399,8 @@ static size_t code_block(const et_md_mask *m, size_t at)
     const size_t found = find(m, from + length, limit, end), tag = find(m, from, found, "}");
     if (found == limit || m->original[tag - 2] == '/' || begins(m, tag - 4, found, " / "))
         return 0;
-    const size_t close = up_to(m, found, 0, "}");
-    return close ? found + close + !liquid - at : 0;
+    const size_t close = up_to(m, found, 0, liquid ? "}" : "}}");
+    return close ? found + close - at : 0;
 }
 
 static size_t braces(const et_md_mask *m, size_t at)
