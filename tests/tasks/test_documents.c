@@ -564,8 +564,8 @@ static void test_documents__html_charset(void **state)
           "<meta charset=utf-8><meta name=a content='charset=b'><p>X</p>" },
         { ET_DOCUMENT_HTML, "<meta charset=\"Latin1\">\n<p>x</p>",
           "<meta charset=\"Latin1\">\n<p>X</p>" },
-        { ET_DOCUMENT_HTML, "\n<meta content='text/html; charset=big5;a' http-equiv=Content-Type>",
-          "\n<meta content='text/html; charset=big5;a' http-equiv=Content-Type>" },
+        { ET_DOCUMENT_HTML, "\n<meta content='text/html; Charset=big5;a' http-equiv=Content-Type>",
+          "\n<meta content='text/html; Charset=big5;a' http-equiv=Content-Type>" },
         { ET_DOCUMENT_HTML, "<meta charset><meta http-equiv content>",
           "<meta charset><meta http-equiv content>" },
     };

@@ -527,8 +527,9 @@ static void warn_of_charset(const reader *r, const GumboElement *e, size_t start
         const et_attribute a = attribute_of(e->attributes.data[i]);
         const char *end = a.value ? a.value + a.length : NULL, *at = a.value;
         if (is_named(&a, "content") && at) {
-            at = memmem(at, a.length, "charset=", 8);
-            at = at ? at + 8 : NULL;
+            while (end - at >= 8 && strncasecmp(at, "charset=", 8) != 0)
+                at++;
+            at = end - at >= 8 ? at + 8 : NULL;
         } else if (!is_named(&a, "charset"))
             at = NULL;
         const size_t length = at ? (size_t)(skip_until(at, end, SPACE ";") - at) : 0;
