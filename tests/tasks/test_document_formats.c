@@ -206,8 +206,8 @@ static void test_formats__resources(void **state)
           "\\\"c\\\" \\\\ \\\u00e9 d</string></resources>",
           "<resources><string>&quot;A  B&quot; IT\\'S AB \\\"E\\'</string><string>IT\\'S "
           "\\\"C\\\" \\\\ \\\u00e9 D</string></resources>" },
-        { ET_DOCUMENT_XML, "<resources><string>a\\&#x6e;b</string></resources>",
-          "<resources><string>A\\&#x6e;B</string></resources>" },
+        { ET_DOCUMENT_XML, "<resources><string>a\\&#x6e;b\\&#xe9;</string></resources>",
+          "<resources><string>A\\&#x6e;B\\&#xe9;</string></resources>" },
     };
     (void)state;
     NEEDS(ET_DOCUMENT_XML);

@@ -241,7 +241,8 @@ static void add_backslash(reader *r)
     } else if (is_among(next, "nt")) {
         add_kept(r, r->at + 1 + bytes, true);
     } else {
-        add_kept(r, r->at + (code ? 6 : (unsigned char)next < 0x80 ? 1 + bytes : 1), false);
+        const bool whole = (unsigned char)next < 0x80 && !(next == '&' && bytes == 1);
+        add_kept(r, r->at + (code ? 6 : whole ? 1 + bytes : 1), false);
     }
 }
 
