@@ -28,7 +28,7 @@ static int64_t counts_of(const et_metric *metric)
 /* Offset of the whole numbers: after the sums. */
 static size_t sums_size(const et_metric *metric)
 {
-    return (size_t)names_in(metric->class->sums) * sizeof(et_exact_sum);
+    return names_in(metric->class->sums) * sizeof(et_exact_sum);
 }
 
 static int64_t *counts_in(const et_metric *metric, const void *state)

@@ -94,15 +94,15 @@ static void add_floats(void *payload, float *data, int64_t floats)
 static void copy_out(void *payload, float *data, int64_t floats)
 {
     float **to = payload;
-    memcpy(*to, data, (size_t)floats * sizeof *data);
+    memcpy(*to, data, floats * sizeof *data);
     *to += floats;
 }
 
 static void copy_in(void *payload, float *data, int64_t floats)
 {
     const char **from = payload;
-    memcpy(data, *from, (size_t)floats * sizeof *data);
-    *from += (size_t)floats * sizeof *data;
+    memcpy(data, *from, floats * sizeof *data);
+    *from += floats * sizeof *data;
 }
 
 void et_cluster_gather_state(const et_cluster_plan *plan, const et_params *params,
@@ -117,8 +117,7 @@ void et_cluster_gather_state(const et_cluster_plan *plan, const et_params *param
 void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *params, float *values,
                               const et_optimizer *optimizer, int server, const void *state)
 {
-    const char *slots =
-        (const char *)state + (size_t)plan->placement.floats[server] * sizeof(float);
+    const char *slots = (const char *)state + plan->placement.floats[server] * sizeof(float);
     et_placement_scatter(&plan->placement, params, server, state, values);
     each_slot(plan, params, optimizer, server, copy_in, &slots);
 }
@@ -128,8 +127,8 @@ static size_t most_asked(const et_cluster_plan *plan, const et_job_task *task)
 {
     if (task->role != ET_JOB_PARAM_SERVER)
         return plan->report_size;
-    size_t state = (size_t)plan->state[task->index] * sizeof(float);
-    size_t pushes = (size_t)plan->workers * sizeof(et_param_server_push);
+    size_t state = plan->state[task->index] * sizeof(float);
+    size_t pushes = plan->workers * sizeof(et_param_server_push);
     return state > pushes ? state : pushes;
 }
 
@@ -147,12 +146,11 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
         plan->means += et_pass_tracked(t->pass, i).elements;
     plan->metrics_size = et_metrics_bytes(t->metrics.pending, &(void *){ NULL });
     plan->metrics_at = sizeof(et_cluster_facts) + (size_t)plan->measures * 2 * sizeof(double) +
-                       (size_t)plan->means * sizeof(double);
+                       plan->means * sizeof(double);
     plan->report_size = plan->metrics_at + plan->metrics_size + sizeof(et_cluster_position);
     status = et_placement_make(&plan->placement, t->params, plan->servers,
                                et_optimizer_by_elements(t->optimizer), error);
-    plan->state =
-        et_arena_array(&plan->placement.arena, (size_t)plan->servers, sizeof *plan->state);
+    plan->state = et_arena_array(&plan->placement.arena, plan->servers, sizeof *plan->state);
     if (!status && !plan->state)
         status = et_alloc_failed(error, 0, "a cluster");
     plan->variables_size =
@@ -162,7 +160,7 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
     for (int s = 0; !status && s < plan->servers; s++) {
         plan->state[s] = plan->placement.floats[s];
         each_slot(plan, t->params, t->optimizer, s, add_floats, &plan->state[s]);
-        size_t bytes = (size_t)plan->state[s] * sizeof(float);
+        size_t bytes = plan->state[s] * sizeof(float);
         plan->largest = bytes > plan->largest ? bytes : plan->largest;
     }
     if (!status)
@@ -266,7 +264,7 @@ et_cluster_position et_cluster_position_of(const et_source *source, bool own)
     et_source_position(source, &position);
     et_cluster_position at = { .own = own, .count = position.count };
     et_assert(position.count <= ET_POSITION_MAX);
-    memcpy(at.value, position.value, (size_t)position.count * sizeof *at.value);
+    memcpy(at.value, position.value, position.count * sizeof *at.value);
     return at;
 }
 
@@ -279,7 +277,7 @@ int et_cluster_seek(et_source *source, const et_cluster_position *at, et_error *
     if (at->count != position.count)
         return et_fail(error, ET_EDATA, "a data position of %lld numbers, but there are %d",
                        (long long)at->count, position.count);
-    memcpy(position.value, at->value, (size_t)position.count * sizeof *at->value);
+    memcpy(position.value, at->value, position.count * sizeof *at->value);
     return et_source_seek(source, &position, error);
 }
 
@@ -340,7 +338,7 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
     *p = (et_placement){ .servers = servers };
     p->shards = et_arena_array(&p->arena, all, sizeof *p->shards);
     p->first = et_arena_array(&p->arena, (size_t)servers + 1, sizeof *p->first);
-    p->floats = et_arena_array(&p->arena, (size_t)servers, sizeof *p->floats);
+    p->floats = et_arena_array(&p->arena, servers, sizeof *p->floats);
     int status = p->arena.failed ? et_alloc_failed(error, all * sizeof *p->shards, "a placement")
                                  : fill(p, params, cuts, error);
     if (status)
@@ -369,8 +367,7 @@ uint64_t et_placement_fingerprint(const et_placement *p, const et_params *params
         int64_t range[2] = { shard->begin, shard->count };
         mixed = mix(mixed, name, strlen(name));
         mixed = mix(mixed, range, sizeof range);
-        mixed =
-            mix(mixed, shard->shape.size, (size_t)shard->shape.rank * sizeof *shard->shape.size);
+        mixed = mix(mixed, shard->shape.size, shard->shape.rank * sizeof *shard->shape.size);
     }
     return mixed;
 }
@@ -381,7 +378,7 @@ void et_placement_gather(const et_placement *p, const et_params *params, int ser
     for (int i = p->first[server]; i < p->first[server + 1]; i++) {
         const et_placement_shard *shard = &p->shards[i];
         memcpy(values, flat + et_params_offset(params, shard->param) + shard->begin,
-               (size_t)shard->count * sizeof *values);
+               shard->count * sizeof *values);
         values += shard->count;
     }
 }
@@ -392,7 +389,7 @@ void et_placement_scatter(const et_placement *p, const et_params *params, int se
     const char *from = values;
     for (int i = p->first[server]; i < p->first[server + 1]; i++) {
         const et_placement_shard *shard = &p->shards[i];
-        size_t bytes = (size_t)shard->count * sizeof *flat;
+        size_t bytes = shard->count * sizeof *flat;
         memcpy(flat + et_params_offset(params, shard->param) + shard->begin, from, bytes);
         from += bytes;
     }

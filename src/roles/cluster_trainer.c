@@ -127,7 +127,7 @@ static void updated(void *self, const et_master_report *reports, int count, doub
         (et_reduced){ .measures = c->plan.measures, .measured = c->measured, .means = c->means };
     for (int i = 0; i < c->plan.measures; i++)
         c->measured[i] = (et_measured){ .name = et_pass_measured(t->pass, i).name };
-    memset(c->means, 0, (size_t)c->plan.means * sizeof *c->means);
+    memset(c->means, 0, c->plan.means * sizeof *c->means);
     for (int k = 0; k < count; k++) {
         add_report(c, reports[k].bytes, count);
         const int64_t stale = reports[k].staleness;
@@ -411,11 +411,11 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
         int64_t all = 0;
         for (int s = 0; s < c->plan.servers; s++)
             all += c->plan.state[s];
-        c->state = et_arena_array(&c->arena, (size_t)all, sizeof *c->state);
-        c->measured = et_arena_array(&c->arena, (size_t)c->plan.measures, sizeof *c->measured);
-        c->means = et_arena_array(&c->arena, (size_t)c->plan.means, sizeof *c->means);
+        c->state = et_arena_array(&c->arena, all, sizeof *c->state);
+        c->measured = et_arena_array(&c->arena, c->plan.measures, sizeof *c->measured);
+        c->means = et_arena_array(&c->arena, c->plan.means, sizeof *c->means);
         if (c->arena.failed)
-            status = et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
+            status = et_alloc_failed(error, all * sizeof *c->state, "a master");
     }
     if (!status)
         status = et_cluster_connect(&c->wire, options, &c->plan, error);

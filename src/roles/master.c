@@ -118,7 +118,7 @@ static void ask_all(et_master *c, double now, et_message message)
     for (int i = 0; i < c->setup.servers; i++) {
         if (message.kind == ET_MESSAGE_OPEN) {
             message.bytes = c->setup.state_of(c->setup.self, i);
-            message.size = (size_t)c->setup.state[i] * sizeof(float);
+            message.size = c->setup.state[i] * sizeof(float);
         }
         et_asking_begin(&c->server[i], c->setup.link, now, 1 + i, &message);
     }
@@ -130,7 +130,7 @@ static void ask_update(et_master *c, double now, et_message_kind kind)
                            .number = c->version + 1,
                            .value = { 1 / c->update.divisor, c->update.norm },
                            .bytes = c->adds.push,
-                           .size = (size_t)c->adds.parts * sizeof *c->adds.push };
+                           .size = c->adds.parts * sizeof *c->adds.push };
     if (kind == ET_MESSAGE_ADD)
         c->update.squares = 0;
     ask_all(c, now, message);
@@ -205,7 +205,7 @@ static void receive_server(et_master *c, double now, const et_message *message)
     int server = message->from - 1;
     et_asking *asking = &c->server[server];
     bool state = message->kind == ET_MESSAGE_STATE;
-    size_t size = state ? (size_t)c->setup.state[server] * sizeof(float) : 0;
+    size_t size = state ? c->setup.state[server] * sizeof(float) : 0;
     if (message->run != c->setup.run)
         return;
     if (message->kind == ET_MESSAGE_REFUSED) {

@@ -44,7 +44,7 @@ int et_param_server_open(et_param_server *server, et_link *link, int index, int 
                                  .fingerprint = fingerprint };
     const size_t state = (size_t)store->state, weights = (size_t)store->weights;
     et_arena *arena = &server->arena;
-    server->worker = et_arena_array(arena, (size_t)workers, sizeof *server->worker);
+    server->worker = et_arena_array(arena, workers, sizeof *server->worker);
     server->buffer = et_arena_array(arena, state, sizeof *server->buffer);
     server->sum = et_arena_array(arena, weights, sizeof *server->sum);
     if (store->predicts)
@@ -98,13 +98,13 @@ static double squares_of(const float *values, int64_t count)
 
 static void push(et_param_server *s, et_param_server_worker *w, const et_message *message)
 {
-    size_t bytes = (size_t)s->store.weights * sizeof(float);
+    size_t bytes = s->store.weights * sizeof(float);
     if (message->size != bytes || message->number < w->ticket)
         return;
     et_message answer = answer_of(s, message, ET_MESSAGE_STAGED);
     if (message->number > w->ticket) {
         if (!w->gradient)
-            w->gradient = et_arena_array(&s->arena, (size_t)s->store.weights, sizeof *w->gradient);
+            w->gradient = et_arena_array(&s->arena, s->store.weights, sizeof *w->gradient);
         if (!w->gradient) {
             refuse(s, message, ET_ENOMEM, "the server has no memory for a gradient");
             return;
@@ -133,7 +133,7 @@ static void receive_worker(et_param_server *s, const et_message *message)
         s->store.weigh(s->store.self, s->buffer);
         predict(s, message->value[0] - ((double)s->version - (double)message->number));
         answer.bytes = s->buffer;
-        answer.size = (size_t)s->store.weights * sizeof(float);
+        answer.size = s->store.weights * sizeof(float);
         et_link_answer(s->link, message, answer);
     } else if (message->kind == ET_MESSAGE_PUSH) {
         push(s, w, message);
@@ -159,7 +159,7 @@ static void done(et_param_server *s, const et_message *message, double value)
 /* A server serves one run: it begins with the first master that comes. */
 static void open_run(et_param_server *s, const et_message *message)
 {
-    size_t bytes = (size_t)s->store.state * sizeof(float);
+    size_t bytes = s->store.state * sizeof(float);
     if (s->run || !message->run) {
         refuse(s, message, ET_EIO, "the server belongs to another run");
         return;
@@ -259,7 +259,7 @@ static void give_state(et_param_server *s, const et_message *message)
     et_message answer = answer_of(s, message, ET_MESSAGE_STATE);
     s->store.read(s->store.self, s->buffer);
     answer.bytes = s->buffer;
-    answer.size = (size_t)s->store.state * sizeof(float);
+    answer.size = s->store.state * sizeof(float);
     answer_master(s, message, answer);
 }
 
@@ -327,7 +327,7 @@ static void copy_weights(server *s, float *out, const float *in)
     for (int i = p->first[s->index]; i < p->first[s->index + 1]; i++) {
         float *at = values + et_params_offset(s->params, i - p->first[s->index]);
         int64_t count = p->shards[i].count;
-        memcpy(out ? out : at, out ? at : in, (size_t)count * sizeof *at);
+        memcpy(out ? out : at, out ? at : in, count * sizeof *at);
         out = out ? out + count : NULL;
         in = in ? in + count : NULL;
     }
@@ -343,7 +343,7 @@ static void copy_slots(server *s, float *out, const float *in)
             int64_t floats = part ? et_shape_count(part->shape) : 0;
             if (!floats)
                 continue;
-            memcpy(out ? out : part->data, out ? part->data : in, (size_t)floats * sizeof *in);
+            memcpy(out ? out : part->data, out ? part->data : in, floats * sizeof *in);
             out = out ? out + floats : NULL;
             in = in ? in + floats : NULL;
         }
@@ -379,7 +379,7 @@ static void update(void *self, float *gradient, double scale, double norm)
     float *flat = et_params_gradients(s->params);
     for (int i = p->first[s->index]; i < p->first[s->index + 1]; i++) {
         memcpy(flat + et_params_offset(s->params, i - p->first[s->index]), gradient,
-               (size_t)p->shards[i].count * sizeof *flat);
+               p->shards[i].count * sizeof *flat);
         gradient += p->shards[i].count;
     }
     et_optimizer_apply_part(s->optimizer, flat, scale, norm);

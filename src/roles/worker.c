@@ -117,8 +117,8 @@ static void go(et_worker *w, double now, const et_message *message)
 static void take_values(et_worker *w, const et_message *message)
 {
     int server = message->from - 1;
-    if (message->size != (size_t)w->setup.floats[server] * sizeof(float) ||
-        message->number < w->version || !et_asking_takes(&w->server[server], message))
+    if (message->size != w->setup.floats[server] * sizeof(float) || message->number < w->version ||
+        !et_asking_takes(&w->server[server], message))
         return;
     w->setup.pulled(w->setup.self, server, message->bytes);
     if (--w->left == 0)
@@ -239,7 +239,7 @@ void et_worker_computed(et_worker *w, double now, const float *const *gradients,
         et_message push = message_of(w, ET_MESSAGE_PUSH);
         push.number = w->ticket;
         push.bytes = gradients[i];
-        push.size = (size_t)w->setup.floats[i] * sizeof(float);
+        push.size = w->setup.floats[i] * sizeof(float);
         et_asking_begin(&w->server[i], w->setup.link, now, 1 + i, &push);
     }
 }
@@ -383,10 +383,9 @@ static int open_worker(worker *w, et_error *error)
         (status = et_cluster_connect(&w->wire, w->options, &w->plan, error)))
         return status;
     w->report = et_arena_alloc(&w->arena, w->plan.report_size);
-    w->gradient = et_arena_array(&w->arena, (size_t)w->plan.servers, sizeof *w->gradient);
+    w->gradient = et_arena_array(&w->arena, w->plan.servers, sizeof *w->gradient);
     for (int s = 0; w->gradient && s < w->plan.servers; s++)
-        w->gradient[s] =
-            et_arena_array(&w->arena, (size_t)w->plan.placement.floats[s], sizeof(float));
+        w->gradient[s] = et_arena_array(&w->arena, w->plan.placement.floats[s], sizeof(float));
     if (w->arena.failed)
         return et_alloc_failed(error, w->plan.report_size, "a worker");
     et_worker_setup setup = { .link = et_wire_link(w->wire),

@@ -75,7 +75,7 @@ void et_strbuf_append_blanks(et_strbuf *buffer, int count)
     static const char blanks[] = "                ";
     for (int width; count > 0; count -= width) {
         width = count < (int)sizeof blanks ? count : (int)sizeof blanks - 1;
-        et_strbuf_append_bytes(buffer, blanks, (size_t)width);
+        et_strbuf_append_bytes(buffer, blanks, width);
     }
 }
 
@@ -91,7 +91,7 @@ void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
     if (length < 0)
         buffer->failed = true;
     else if ((size_t)length < sizeof aside)
-        et_strbuf_append_bytes(buffer, aside, (size_t)length);
+        et_strbuf_append_bytes(buffer, aside, length);
     else if (reserve(buffer, (size_t)length)) {
         vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;

@@ -112,9 +112,9 @@ static void *wait_for(void *gate)
 int et_threads_check(int count, size_t stack, et_error *error)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t *threads = et_alloc((size_t)count, sizeof *threads);
+    pthread_t *threads = et_alloc(count, sizeof *threads);
     if (!threads)
-        return et_alloc_failed(error, (size_t)count * sizeof *threads, "threads");
+        return et_alloc_failed(error, count * sizeof *threads, "threads");
     int started = 0, status = ET_OK;
     pthread_mutex_lock(&gate);
     while (started < count && !status) {

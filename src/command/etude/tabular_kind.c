@@ -83,7 +83,7 @@ static void describe_columns(const et_tabular_task *task)
 {
     const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
     et_strbuf text = ET_STRBUF_INIT;
-    et_column_use *uses = et_alloc((size_t)et_schema_count(task->texts.schema), sizeof *uses);
+    et_column_use *uses = et_alloc(et_schema_count(task->texts.schema), sizeof *uses);
     const bool ids = uses && et_tabular_find_uses(task, uses);
     if (!uses || et_column_uses_print(&text, uses, task->texts.schema, task->texts.metadata, NULL))
         et_task_tell(&task->context, "%-12s no memory to list the columns", "columns");

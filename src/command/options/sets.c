@@ -117,9 +117,9 @@ static const char *last_word(const et_option_uses *words)
 static void apply_names(applying *a)
 {
     const int times = a->words->times, first = a->row->sets->list ? 0 : times - 1;
-    const char **rows = et_arena_array(a->arena, (size_t)times, sizeof *rows);
+    const char **rows = et_arena_array(a->arena, times, sizeof *rows);
     if (!rows) {
-        a->status = et_alloc_failed(a->error, (size_t)times * sizeof *rows, "names");
+        a->status = et_alloc_failed(a->error, times * sizeof *rows, "names");
         return;
     }
     for (int i = first; i < times; i++)

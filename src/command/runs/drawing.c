@@ -237,7 +237,7 @@ static int lay_out(canvas *c, et_error *error)
     c->wide = style->ascii ? 1 : 2;
     c->tall = style->ascii ? 1 : 4;
     c->cells = et_alloc_zero((size_t)c->rows * (size_t)c->columns, sizeof *c->cells);
-    c->seen = et_alloc_zero((size_t)c->columns, sizeof *c->seen);
+    c->seen = et_alloc_zero(c->columns, sizeof *c->seen);
     return c->cells && c->seen ? ET_OK : et_alloc_failed(error, 0, "a chart");
 }
 
@@ -333,10 +333,10 @@ static int read_all(et_strbuf *out, int from, et_error *error)
         if (now < 0 && errno != EINTR)
             return et_fail_errno(error, "cannot get memory for a picture");
         if (now > 0)
-            et_strbuf_append_bytes(out, part, (size_t)now);
+            et_strbuf_append_bytes(out, part, now);
         at += now > 0 ? now : 0;
     }
-    return out->failed ? et_alloc_failed(error, (size_t)at, "a picture") : ET_OK;
+    return out->failed ? et_alloc_failed(error, at, "a picture") : ET_OK;
 }
 
 /* Appends the PNG of a whole SVG document, made by another process. ET_EFAIL: the program failed.

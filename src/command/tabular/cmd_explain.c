@@ -322,7 +322,7 @@ static int draw(const explain_options *args, const et_explain_partial *partial,
 {
     const int curves = partial->width;
     const size_t points = (size_t)partial->count;
-    et_chart_curve *curve = et_alloc_zero((size_t)curves, sizeof *curve);
+    et_chart_curve *curve = et_alloc_zero(curves, sizeof *curve);
     double *y = et_alloc_zero((size_t)curves * points, sizeof *y);
     const et_chart chart = {
         .title = p->kind->mean, .x_label = column, .curves = curve, .count = (size_t)curves

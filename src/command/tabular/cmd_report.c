@@ -329,7 +329,7 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
     et_column_use *uses = et_alloc((size_t)count + 1, sizeof *uses);
     et_grid grid = { .columns = 5, .left = 2, .last_left = true };
     if (!uses)
-        return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
+        return et_alloc_failed(error, count * sizeof *uses, "columns");
     et_tabular_find_uses(task, uses);
     page_section(&r->page, "Columns");
     et_grid_add_row(&grid, head);

@@ -418,7 +418,7 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
     const words w = make_words(t, c, 0, NULL);
     const et_call call = train_call(t, &w);
     int status = t->arena.failed
-                     ? et_alloc_failed(error, (size_t)w.count, "words")
+                     ? et_alloc_failed(error, w.count, "words")
                      : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
     if (status)
         return status;
@@ -631,7 +631,7 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
     add_pair(&w, "--mode", "train_and_eval"); /* refuses a run without validation at its start */
     if (t->arena.failed)
-        return et_alloc_failed(error, (size_t)w.count, "words");
+        return et_alloc_failed(error, w.count, "words");
     attempt one = { .model_dir = model_dir };
     const et_call call = train_call(t, &w);
     int status = run_process(t, &one, &call, error);
@@ -687,7 +687,7 @@ static int by_standing(const void *left, const void *right)
 static int rank(tuning *t, int rung)
 {
     int count = 0;
-    qsort(t->ranked, (size_t)t->trials, sizeof *t->ranked, by_standing);
+    qsort(t->ranked, t->trials, sizeof *t->ranked, by_standing);
     while (count < t->trials && t->ranked[count]->rung >= rung)
         count++;
     return count;

@@ -205,7 +205,7 @@ int et_search_draw(const char **values, int *trials, const et_search_space *spac
     et_assert(count >= 0 && *trials >= 0 && (spaces || !count));
     drawing d = { .spaces = spaces, .count = count, .key = ET_STRBUF_INIT, .arena = arena };
     int trial = 0;
-    d.number = et_arena_array(arena, (size_t)count, sizeof *d.number);
+    d.number = et_arena_array(arena, count, sizeof *d.number);
     bool whole = d.number != NULL;
     for (; whole && trial < *trials && draw_new(&d, seed, trial); trial++)
         whole = keep(&d, values + (size_t)trial * (size_t)count, trial);

@@ -705,7 +705,7 @@ static void say_end(const series *s)
 /* The model comes last: a run that has it counts as complete. */
 static int train_all(series *s, et_error *error)
 {
-    double *weights = et_arena_array(&s->arena, (size_t)s->run->count, sizeof *weights);
+    double *weights = et_arena_array(&s->arena, s->run->count, sizeof *weights);
     et_series_score score;
     int status;
     if (!weights)

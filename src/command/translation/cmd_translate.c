@@ -59,7 +59,7 @@
  * memory the arena has failed. */
 static const char **words_of(et_arena *arena, const char *text, int count)
 {
-    const char **words = et_arena_array(arena, (size_t)count, sizeof *words);
+    const char **words = et_arena_array(arena, count, sizeof *words);
     char *rest = et_arena_strdup(arena, text), *word;
     int found = 0;
     if (!words || !rest)
@@ -83,7 +83,7 @@ static int draw_attention(const char *path, const char *line, const et_hypothesi
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     const int count = found->alignment_count;
-    const double **values = et_arena_array(&arena, (size_t)count, sizeof *values);
+    const double **values = et_arena_array(&arena, count, sizeof *values);
     for (int i = 0; values && i < count; i++)
         values[i] = found->alignment[i].weights;
     const et_chart_heat heat = { .title = "attention",

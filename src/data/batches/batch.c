@@ -20,12 +20,12 @@ static size_t padded(size_t bytes)
 /* Bytes of the struct and its pointers, without the arrays after them. */
 static size_t head_bytes(const et_layout *layout)
 {
-    return padded(sizeof(et_batch) + (size_t)layout->fields * sizeof(void *));
+    return padded(sizeof(et_batch) + layout->fields * sizeof(void *));
 }
 
 static size_t array_bytes(const et_layout *layout)
 {
-    size_t bytes = padded((size_t)layout->capacity[0] * sizeof(uint32_t));
+    size_t bytes = padded(layout->capacity[0] * sizeof(uint32_t));
     for (int i = 0; i < layout->fields; i++)
         bytes += padded(et_layout_bytes(layout, i));
     return bytes;

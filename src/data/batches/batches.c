@@ -189,8 +189,7 @@ static uint32_t number_at(const batches *self, int64_t at)
 static void give_batch(batches *self, bucket *from)
 {
     const uint32_t used = self->starts[self->batches];
-    memcpy(self->which + used, self->taken + from->first,
-           (size_t)from->waiting * sizeof *self->which);
+    memcpy(self->which + used, self->taken + from->first, from->waiting * sizeof *self->which);
     self->starts[++self->batches] = used + (uint32_t)from->waiting;
     from->waiting = 0;
 }
@@ -254,7 +253,7 @@ static void load_pool(batches *self)
         /* Sort keys: sizes of the kind that fills its capacity first, if capacities are the same.
          */
         int32_t *key = self->size[0];
-        memcpy(key, self->size[1], (size_t)count * sizeof *key);
+        memcpy(key, self->size[1], count * sizeof *key);
         for (int k = 2; k < self->source.layout.kinds; k++)
             for (int64_t i = 0; i < count; i++)
                 key[i] = self->size[k][i] > key[i] ? self->size[k][i] : key[i];
@@ -307,7 +306,7 @@ static int batches_next(et_source *source, et_batch *batch, et_error *error)
     et_pick pick = { self->which + begin, self->starts[b + 1] - begin, self->epoch };
     memset(batch->filled, 0, sizeof batch->filled);
     batch->epoch = pick.epoch;
-    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
+    memcpy(batch->sample, pick.which, pick.count * sizeof *pick.which);
     int status = self->samples->class->fill(self->samples, pick, batch, error);
     if (status)
         return status;
@@ -705,7 +704,7 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     self->pools = 1;
     self->loaded_epoch = self->loaded_pool = -1;
     self->bucket_count = o->count;
-    self->buckets = et_arena_array(arena, (size_t)o->count, sizeof *self->buckets);
+    self->buckets = et_arena_array(arena, o->count, sizeof *self->buckets);
     /* The largest batch of any bucket. A bucket never holds more samples than exist. */
     for (int i = 0; self->buckets && i < o->count; i++) {
         et_bucket is = o->buckets[i];
@@ -721,9 +720,9 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     }
     const uint64_t facts[] = { BUCKETED_VERSION, samples->fingerprint, o->seed,
                                (uint64_t)o->shuffle | (uint64_t)o->repeat << 1,
-                               et_checksum(o->buckets, (size_t)o->count * sizeof *o->buckets) };
+                               et_checksum(o->buckets, o->count * sizeof *o->buckets) };
     self->fingerprint = (int64_t)et_checksum(facts, sizeof facts);
-    self->taken = et_arena_array(arena, (size_t)waiting, sizeof *self->taken);
+    self->taken = et_arena_array(arena, waiting, sizeof *self->taken);
     self->which = et_arena_array(arena, count, sizeof *self->which);
     self->starts = et_arena_array(arena, count + 1, sizeof *self->starts);
     if (arena->failed) {

@@ -35,7 +35,7 @@ static void release_offsets(offsets *p)
 
 static int no_room(int count, et_error *error)
 {
-    return et_alloc_failed(error, (size_t)count * sizeof(offsets), "a gathering of data");
+    return et_alloc_failed(error, count * sizeof(offsets), "a gathering of data");
 }
 
 /* The index of a part's kind. */
@@ -255,7 +255,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
         fields += (size_t)layout[i]->fields;
     }
     self->count = count;
-    self->parts = et_alloc((size_t)count, sizeof(et_samples *));
+    self->parts = et_alloc(count, sizeof(et_samples *));
     self->data = et_alloc(fields, sizeof *self->data);
     status = self->parts && self->data ? ET_OK : no_room(count, error);
     if (!status)
@@ -264,7 +264,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
         release_gather(self);
         return status;
     }
-    memcpy(self->parts, parts, (size_t)count * sizeof(et_samples *));
+    memcpy(self->parts, parts, count * sizeof(et_samples *));
     self->samples.class = &gather_class;
     self->samples.layout = self->offsets.layout;
     measure(self);
@@ -342,7 +342,7 @@ static int sources_next(et_source *source, et_batch *batch, et_error *error)
         return ET_OK;
     batch->filled[0] = first->filled[0];
     batch->epoch = first->epoch;
-    memcpy(batch->sample, first->sample, (size_t)batch->filled[0] * sizeof *batch->sample);
+    memcpy(batch->sample, first->sample, batch->filled[0] * sizeof *batch->sample);
     for (int i = 0; i < self->count; i++) {
         const offsets *p = &self->offsets;
         const et_batch *from = self->parts[i].batch;
@@ -460,7 +460,7 @@ static const et_source_class sources_class = {
 static int fill_sources(sources *self, et_source *const *parts, int count, et_error *error)
 {
     const et_layout *layout[UINT8_MAX];
-    self->parts = et_alloc_zero((size_t)count, sizeof *self->parts);
+    self->parts = et_alloc_zero(count, sizeof *self->parts);
     if (!self->parts)
         return no_room(count, error);
     self->count = count;

@@ -75,9 +75,9 @@ static void *fill_slots(void *payload)
 static int start(prefetch *self, et_error *error)
 {
     et_assert(!self->running && !self->empty && !self->full);
-    int status = et_queue_open(&self->empty, (size_t)self->depth, error);
+    int status = et_queue_open(&self->empty, self->depth, error);
     if (!status)
-        status = et_queue_open(&self->full, (size_t)self->depth, error);
+        status = et_queue_open(&self->full, self->depth, error);
     for (int i = 0; !status && i < self->depth; i++)
         et_queue_put(self->empty, &self->slots[i]);
     if (!status)
@@ -228,10 +228,9 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
         return ET_ENOMEM;
     self->depth = depth;
     et_source_position(inner, &self->position);
-    self->slots = et_alloc_zero((size_t)depth, sizeof *self->slots);
-    int status = self->slots
-                     ? ET_OK
-                     : et_alloc_failed(error, (size_t)depth * sizeof *self->slots, "prefetching");
+    self->slots = et_alloc_zero(depth, sizeof *self->slots);
+    int status =
+        self->slots ? ET_OK : et_alloc_failed(error, depth * sizeof *self->slots, "prefetching");
     for (int i = 0; !status && i < depth; i++)
         status = et_batch_new(&self->slots[i].batch, &self->around.source.layout, error);
     if (!status)

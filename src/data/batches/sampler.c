@@ -46,7 +46,7 @@ static int convert_next(et_source *source, et_batch *batch, et_error *error)
     }
     const et_layout *layout = &source->layout;
     memcpy(batch->filled, from->filled, sizeof batch->filled);
-    memcpy(batch->sample, from->sample, (size_t)layout->capacity[0] * sizeof *batch->sample);
+    memcpy(batch->sample, from->sample, layout->capacity[0] * sizeof *batch->sample);
     batch->epoch = from->epoch;
     for (int i = 0; i < layout->fields; i++)
         if (self->passed[i] != MADE)
@@ -182,7 +182,7 @@ int et_select_open(et_source **out, et_source *inner, const char *const *fields,
 static void replace(et_layout *layout, et_layout_field *row, int *passed,
                     const et_layout_field *made, int count)
 {
-    memcpy(row, layout->field, (size_t)layout->fields * sizeof *row);
+    memcpy(row, layout->field, layout->fields * sizeof *row);
     layout->field = row;
     for (int i = 0; i < layout->fields; i++)
         passed[i] = i;

@@ -99,13 +99,13 @@ static void *parted_new(size_t size, et_samples *const *parts, int count, const 
 {
     parted *self = et_alloc_zero(1, size);
     if (self)
-        self->parts = et_arena_array(&self->arena, (size_t)count, sizeof(et_samples *));
+        self->parts = et_arena_array(&self->arena, count, sizeof(et_samples *));
     if (!self || !self->parts) {
         et_free(self);
         et_alloc_failed(error, size, what);
         return NULL;
     }
-    memcpy(self->parts, parts, (size_t)count * sizeof(et_samples *));
+    memcpy(self->parts, parts, count * sizeof(et_samples *));
     self->count = count;
     self->samples.layout = parts[0]->layout;
     return self;
@@ -174,7 +174,7 @@ static int choice_open(et_samples **out, et_samples *inner, int64_t count, const
     choice *self = parted_new(sizeof *self, &inner, 1, "a choice of samples", error);
     if (!self)
         return ET_ENOMEM;
-    const size_t size = which ? (size_t)count * sizeof *which : 0;
+    const size_t size = which ? count * sizeof *which : 0;
     et_samples *chosen = &self->parted.samples;
     chosen->class = &choice_class;
     chosen->count = count;
@@ -182,7 +182,7 @@ static int choice_open(et_samples **out, et_samples *inner, int64_t count, const
     self->first = first;
     self->stride = stride;
     if (which) {
-        self->which = et_arena_array(&self->parted.arena, (size_t)count, sizeof *which);
+        self->which = et_arena_array(&self->parted.arena, count, sizeof *which);
         if (!self->which) {
             parted_free(&self->parted);
             return et_alloc_failed(error, size, "a choice of samples");
@@ -385,9 +385,9 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
         return status ? status : ET_ENOMEM;
     et_samples *s = &self->parted.samples;
     et_arena *arena = &self->parted.arena;
-    self->of = et_arena_array(arena, (size_t)count, sizeof *self->of);
-    self->part_of = et_arena_array(arena, (size_t)total, sizeof *self->part_of);
-    self->turn_of = et_arena_array(arena, (size_t)total, sizeof *self->turn_of);
+    self->of = et_arena_array(arena, count, sizeof *self->of);
+    self->part_of = et_arena_array(arena, total, sizeof *self->part_of);
+    self->turn_of = et_arena_array(arena, total, sizeof *self->turn_of);
     uint32_t next[UINT8_MAX] = { 0 };
     if (arena->failed) {
         parted_free(&self->parted);
@@ -462,9 +462,9 @@ int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *
     et_layout layout = inner->layout;
     et_batch *batch = NULL;
     int64_t kept = 0;
-    uint32_t *which = et_alloc((size_t)inner->count, sizeof *which);
+    uint32_t *which = et_alloc(inner->count, sizeof *which);
     if (!which)
-        return et_alloc_failed(error, (size_t)inner->count * sizeof *which, "a filter");
+        return et_alloc_failed(error, inner->count * sizeof *which, "a filter");
     layout.capacity[0] = ROWS;
     for (int k = 1; k < layout.kinds; k++)
         layout.capacity[k] = ROWS * (inner->largest[k] > 0 ? inner->largest[k] : 1);
@@ -532,9 +532,9 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
     int status = et_split_size(&size, count, options, error);
     if (status || !fields)
         return status;
-    uint32_t *which = et_alloc((size_t)count, sizeof *which);
+    uint32_t *which = et_alloc(count, sizeof *which);
     if (!which)
-        return et_alloc_failed(error, (size_t)count * sizeof *which, "a split of arrays");
+        return et_alloc_failed(error, count * sizeof *which, "a split of arrays");
     et_random random = { .seed = options->seed, .site = et_random_site("split") };
     for (int64_t i = 0; i < count; i++)
         which[i] = (uint32_t)i;
@@ -601,7 +601,7 @@ static int joined_open(joined **out, et_samples *const *parts, int count, int64_
     self->first = et_arena_array(&self->parted.arena, (size_t)count + 1, sizeof *self->first);
     if (!self->first) {
         parted_free(&self->parted);
-        return et_alloc_failed(error, (size_t)count * sizeof(et_samples *), "parts");
+        return et_alloc_failed(error, count * sizeof(et_samples *), "parts");
     }
     et_samples *s = &self->parted.samples;
     s->class = &joined_class;
@@ -631,12 +631,11 @@ typedef struct slot {
 
 static int interleave(et_samples **out, joined *self, int cycle, int64_t block, et_error *error)
 {
-    uint32_t *order = et_alloc((size_t)self->parted.samples.count, sizeof *order);
-    slot *slots = et_alloc_zero((size_t)cycle, sizeof *slots);
+    uint32_t *order = et_alloc(self->parted.samples.count, sizeof *order);
+    slot *slots = et_alloc_zero(cycle, sizeof *slots);
     int status = ET_OK;
     if (!order || !slots)
-        status =
-            et_alloc_failed(error, (size_t)self->parted.samples.count * sizeof *order, "an order");
+        status = et_alloc_failed(error, self->parted.samples.count * sizeof *order, "an order");
     if (!status) {
         /* Writes all numbers in their order. */
         int64_t given = 0;

@@ -361,7 +361,7 @@ static void copy_values(void *to, const column *c, const values *v)
         break;
     case ET_FEATURE_FLOATS:
         if (v->count)
-            memcpy(to, v->data, (size_t)v->count * sizeof *real);
+            memcpy(to, v->data, v->count * sizeof *real);
         break;
     case ET_FEATURE_INTS:
         for (int64_t i = 0; i < v->count; i++)
@@ -521,7 +521,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
     if (count < 1)
         return et_fail(error, ET_ECONFIG, "%d fields of records: give at least one", count);
     size_t most = 2 * (size_t)count + 1; /* with offsets and the mask */
-    self->columns = et_arena_array(&self->arena, (size_t)count, sizeof *self->columns);
+    self->columns = et_arena_array(&self->arena, count, sizeof *self->columns);
     self->fields = et_arena_array(&self->arena, most, sizeof *self->fields);
     if (!self->columns || !self->fields)
         return et_alloc_failed(error, most * sizeof *self->fields, "records");
@@ -580,9 +580,9 @@ static int look_at_all(records *self, et_error *error)
     if (status)
         return status;
     for (int k = 1; !status && k < s->layout.kinds; k++) {
-        self->sizes[k] = et_alloc((size_t)s->count, sizeof *self->sizes[k]);
+        self->sizes[k] = et_alloc(s->count, sizeof *self->sizes[k]);
         if (!self->sizes[k])
-            status = et_alloc_failed(error, (size_t)s->count * sizeof *self->sizes[k], "records");
+            status = et_alloc_failed(error, s->count * sizeof *self->sizes[k], "records");
     }
     for (int k = 0; k < self->count; k++) {
         const column *c = &self->columns[k];

@@ -223,7 +223,7 @@ static bool rows_are_sound(const table_parts *parts, const et_encoder *encoder)
             const et_encoded_field *f = et_encoder_field(encoder, i);
             if (!item_is_sound(f, at))
                 return false;
-            at += (size_t)f->width * sizeof(float);
+            at += f->width * sizeof(float);
         }
     }
     return true;
@@ -521,7 +521,7 @@ static int new_table(table **out, const et_encoder *encoder, const et_strings *p
     self->samples.layout = *layout;
     self->fields = et_encoder_fields(encoder);
     self->files = paths->count;
-    self->parts = et_arena_array(arena, (size_t)self->fields, sizeof *self->parts);
+    self->parts = et_arena_array(arena, self->fields, sizeof *self->parts);
     self->first = et_arena_array(arena, self->files, sizeof *self->first);
     self->paths = et_arena_array(arena, self->files, sizeof *self->paths);
     for (size_t i = 0; self->paths && i < self->files; i++)
@@ -773,7 +773,7 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
     r.limit = options->memory         ? options->memory
               : pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size
                                       : UINT64_MAX;
-    r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
+    r.to = et_alloc_zero(self->fields, sizeof *r.to);
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");
     if (!status && options->metadata)

@@ -102,10 +102,9 @@ int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_erro
     int status;
     if ((status = et_frame_check(frame, error)) || (status = new_columns(&self, error)))
         return status;
-    et_frame_column *columns =
-        et_arena_array(&self->arena, (size_t)frame->column_count, sizeof *columns);
+    et_frame_column *columns = et_arena_array(&self->arena, frame->column_count, sizeof *columns);
     if (columns) {
-        memcpy(columns, frame->columns, (size_t)frame->column_count * sizeof *columns);
+        memcpy(columns, frame->columns, frame->column_count * sizeof *columns);
         self->in_memory = true;
         self->frame = *frame;
         self->frame.columns = columns;

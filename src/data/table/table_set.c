@@ -43,11 +43,11 @@ static double quantile(const double *sorted, int64_t count, int i)
 static int describe_numbers(et_column_metadata *m, const et_frame *frame, int column,
                             et_arena *arena, et_error *error)
 {
-    double *numbers = et_alloc((size_t)frame->rows, sizeof *numbers);
+    double *numbers = et_alloc(frame->rows, sizeof *numbers);
     double *quantiles = et_arena_array(arena, QUANTILES, sizeof *quantiles);
     int status = numbers && quantiles
                      ? ET_OK
-                     : et_alloc_failed(error, (size_t)frame->rows * sizeof *numbers, "metadata");
+                     : et_alloc_failed(error, frame->rows * sizeof *numbers, "metadata");
     for (int64_t i = 0; !status && i < frame->rows; i++) {
         et_reading value = et_frame_value(&frame->columns[column], i);
         if (!value.missing && !isfinite(value.number))
@@ -59,7 +59,7 @@ static int describe_numbers(et_column_metadata *m, const et_frame *frame, int co
     }
     m->missing = frame->rows - m->count;
     if (!status && m->count) {
-        qsort(numbers, (size_t)m->count, sizeof *numbers, by_number);
+        qsort(numbers, m->count, sizeof *numbers, by_number);
         m->min = numbers[0];
         m->max = numbers[m->count - 1];
         /* Mean first, then the squares of the differences: no large number is subtracted from a
@@ -90,15 +90,15 @@ static int describe_texts(et_column_metadata *m, const et_frame *frame, int colu
                           et_error *error)
 {
     const char *const *from = frame->columns[column].data;
-    const char **texts = et_arena_array(arena, (size_t)frame->rows, sizeof *texts);
-    int64_t *counts = et_arena_array(arena, (size_t)frame->rows, sizeof *counts);
+    const char **texts = et_arena_array(arena, frame->rows, sizeof *texts);
+    int64_t *counts = et_arena_array(arena, frame->rows, sizeof *counts);
     if (!texts || !counts)
-        return et_alloc_failed(error, (size_t)frame->rows * sizeof *texts, "metadata");
+        return et_alloc_failed(error, frame->rows * sizeof *texts, "metadata");
     for (int64_t i = 0; i < frame->rows; i++)
         if (from[i])
             texts[m->count++] = from[i];
     m->missing = frame->rows - m->count;
-    qsort(texts, (size_t)m->count, sizeof *texts, by_bytes);
+    qsort(texts, m->count, sizeof *texts, by_bytes);
     for (int64_t i = 0; i < m->count; i++) {
         if (!m->entry_count || strcmp(texts[m->entry_count - 1], texts[i]))
             texts[m->entry_count++] = texts[i];
@@ -116,10 +116,9 @@ static int frame_metadata(et_metadata **out, const et_frame *frame, et_error *er
 {
     et_arena arena = ET_ARENA_INIT;
     int status = et_frame_check(frame, error), count = frame->column_count;
-    et_column_metadata *columns =
-        status ? NULL : et_arena_array(&arena, (size_t)count, sizeof *columns);
+    et_column_metadata *columns = status ? NULL : et_arena_array(&arena, count, sizeof *columns);
     if (!status && !columns)
-        status = et_alloc_failed(error, (size_t)count * sizeof *columns, "metadata");
+        status = et_alloc_failed(error, count * sizeof *columns, "metadata");
     for (int i = 0; !status && i < count; i++) {
         columns[i].name = frame->columns[i].name;
         status = frame->columns[i].type == ET_COLUMN_CATEGORY
@@ -155,7 +154,7 @@ static int check_one(const char *what, const void *object, const char *path, et_
 static int make_features(et_table_set *self, const et_schema *schema, et_error *error)
 {
     int count = et_schema_count(schema);
-    et_feature_spec *specs = et_alloc_zero((size_t)count, sizeof *specs);
+    et_feature_spec *specs = et_alloc_zero(count, sizeof *specs);
     if (!specs)
         return et_alloc_failed(error, sizeof *specs, "features");
     int features = 0;
@@ -190,7 +189,7 @@ static int find_schema(et_table_set *self, const et_table_set_options *o, const 
         status = et_frame_check(frame, error);
         if (status)
             return status;
-        et_schema_field *fields = et_alloc_zero((size_t)frame->column_count, sizeof *fields);
+        et_schema_field *fields = et_alloc_zero(frame->column_count, sizeof *fields);
         if (!fields)
             return et_alloc_failed(error, sizeof *fields, "a schema");
         for (int i = 0; i < frame->column_count; i++) {
@@ -217,7 +216,7 @@ static int find_metadata(et_table_set *self, const et_table_set_options *o, cons
     if (frame && !o->metadata)
         return frame_metadata(&self->metadata, frame, error);
     int count = o->metadata ? et_metadata_count(o->metadata) : 0;
-    et_column_metadata *columns = et_alloc((size_t)count, sizeof *columns);
+    et_column_metadata *columns = et_alloc(count, sizeof *columns);
     if (!columns)
         return et_alloc_failed(error, sizeof *columns, "metadata");
     for (int i = 0; i < count; i++)
@@ -237,7 +236,7 @@ static int find_features(et_table_set *self, const et_table_set_options *o, cons
         return et_feature_set_load(&self->features, o->features_path, error);
     if (o->features) {
         int count = et_feature_set_count(o->features);
-        et_feature_spec *specs = et_alloc((size_t)count, sizeof *specs);
+        et_feature_spec *specs = et_alloc(count, sizeof *specs);
         if (!specs)
             return et_alloc_failed(error, sizeof *specs, "features");
         for (int i = 0; i < count; i++)
@@ -342,7 +341,7 @@ static int open_sources(et_table_set **out, const et_table_set_frame *frames,
     int status = ET_OK;
     if (count < 1 || (!frames && !paths))
         return et_fail(error, ET_ECONFIG, "At least one DataSource must be specified.");
-    et_table_set_member *parts = et_alloc_zero((size_t)count, sizeof *parts);
+    et_table_set_member *parts = et_alloc_zero(count, sizeof *parts);
     if (!parts)
         return et_alloc_failed(error, sizeof *parts, "a data set");
     for (int i = 0; !status && i < count; i++) {

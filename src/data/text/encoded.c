@@ -460,7 +460,7 @@ static size_t payload_size(const et_encoded_header *head)
 {
     return offset_count(head->pairs) * sizeof(uint64_t) +
            (head->source_files + head->target_files) * sizeof(int64_t) +
-           (size_t)head->pairs * sizeof(uint32_t) + head->tokens * head->width;
+           head->pairs * sizeof(uint32_t) + head->tokens * head->width;
 }
 
 /* The same order as in list_parts and in payload_size. Pointers lose their const: parts are the
@@ -482,7 +482,7 @@ static void file_parts(et_encoded_parts *parts, const void *file)
     parts->file_lines[1] = (int64_t *)at;
     at += head->target_files * sizeof(int64_t);
     parts->lines = (uint32_t *)at;
-    at += (size_t)head->pairs * sizeof(uint32_t);
+    at += head->pairs * sizeof(uint32_t);
     parts->tokens = at;
 }
 
@@ -596,7 +596,7 @@ static void list_parts(part list[PARTS], const et_encoded_parts *parts, const si
     list[0] = (part){ parts->offsets, offset_count(parts->pairs) * sizeof(uint64_t) };
     list[1] = (part){ parts->file_lines[0], files[0] * sizeof(int64_t) };
     list[2] = (part){ parts->file_lines[1], files[1] * sizeof(int64_t) };
-    list[3] = (part){ parts->lines, (size_t)parts->pairs * sizeof(uint32_t) };
+    list[3] = (part){ parts->lines, parts->pairs * sizeof(uint32_t) };
     list[4] = (part){ parts->tokens, parts->token_count * (size_t)parts->width };
 }
 

@@ -63,7 +63,7 @@ static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch
         et_subwords_draw(subwords_of(self, target), random, self->as_encoded, (size_t)length - 1,
                          self->drawn, (size_t)self->drawing.most - 1);
     if (!drawn) {
-        memcpy(self->drawn, self->as_encoded, (size_t)length * sizeof *self->drawn);
+        memcpy(self->drawn, self->as_encoded, length * sizeof *self->drawn);
         return length;
     }
     self->drawn[drawn] = self->encoded->eos[target];
@@ -102,7 +102,7 @@ static int64_t write_ids(const pairs *self, uint32_t pair, bool target, int64_t 
     if (!subwords_of(self, target))
         return et_encoded_truncated_ids(self->encoded, pair, target, self->most, ids);
     int64_t length = draw(self, pair, target, epoch);
-    memcpy(ids, self->drawn, (size_t)length * sizeof *ids);
+    memcpy(ids, self->drawn, length * sizeof *ids);
     return length;
 }
 

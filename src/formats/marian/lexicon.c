@@ -136,8 +136,8 @@ int et_lexicon_make(const uint64_t *offsets, int64_t sources, const uint32_t *li
 {
     header h = { ET_LEXICON_MAGIC, 0, (uint64_t)first, (uint64_t)best, (uint64_t)sources + 1,
                  offsets[sources] };
-    const size_t of_offsets = (size_t)h.offsets * sizeof *offsets;
-    const size_t of_list = (size_t)h.list * sizeof *list;
+    const size_t of_offsets = h.offsets * sizeof *offsets;
+    const size_t of_list = h.list * sizeof *list;
     *length = sizeof h + of_offsets + of_list;
     *bytes = et_alloc(1, *length);
     if (!*bytes)

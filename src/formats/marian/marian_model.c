@@ -359,7 +359,7 @@ static void put_head(output *o)
         }
     const uint64_t at = o->writer.length + sizeof(uint64_t), padding = align(at) - at;
     put_numbers(o, &padding, 1);
-    et_file_writer_put(&o->writer, zeros, (size_t)padding);
+    et_file_writer_put(&o->writer, zeros, padding);
 }
 
 static void round_item(const et_marian_written *item, const float *values, char *bytes)
@@ -385,7 +385,7 @@ int et_marian_model_write(const char *path, const et_marian_written *items, size
             o.most = align(data_of(&items[i]));
     o.room = et_alloc(1, (size_t)o.most + 1);
     if (!o.room)
-        return et_alloc_failed(error, (size_t)o.most, "a model");
+        return et_alloc_failed(error, o.most, "a model");
     int status = et_file_writer_open(&o.writer, path, error);
     if (status) {
         et_free(o.room);

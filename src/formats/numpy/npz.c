@@ -229,7 +229,7 @@ static int open_any(et_npz **out, const char *path, char *bytes, size_t length, 
     const int64_t files = status ? 0 : et_zip_count(npz->zip);
     npz->arrays = et_arena_array(&npz->arena, (size_t)files + 1, sizeof *npz->arrays);
     if (!status && !npz->arrays)
-        status = et_alloc_failed(error, (size_t)files * sizeof *npz->arrays, "a list of arrays");
+        status = et_alloc_failed(error, files * sizeof *npz->arrays, "a list of arrays");
     for (int64_t i = 0; i < files && !status; i++)
         status = add_array(npz, i, error);
     if (status)

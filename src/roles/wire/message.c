@@ -197,10 +197,10 @@ int et_assembly_open(et_assembly *assembly, int buffers, size_t largest, et_erro
 {
     et_assert(buffers >= 1);
     *assembly = (et_assembly){ .largest = largest, .buffers = buffers };
-    assembly->buffer = et_alloc_zero((size_t)buffers, sizeof *assembly->buffer);
-    return assembly->buffer ? ET_OK
-                            : et_alloc_failed(error, (size_t)buffers * sizeof *assembly->buffer,
-                                              "messages under way");
+    assembly->buffer = et_alloc_zero(buffers, sizeof *assembly->buffer);
+    return assembly->buffer
+               ? ET_OK
+               : et_alloc_failed(error, buffers * sizeof *assembly->buffer, "messages under way");
 }
 
 void et_assembly_release(et_assembly *assembly)
@@ -241,7 +241,7 @@ static et_assembly_buffer *find_buffer(et_assembly *assembly, uint64_t connectio
     buffer->whole = 0;
     if (head[2] > buffer->space) {
         et_free(buffer->bytes);
-        buffer->bytes = et_alloc(1, (size_t)head[2]);
+        buffer->bytes = et_alloc(1, head[2]);
         buffer->space = buffer->bytes ? (size_t)head[2] : 0;
         if (!buffer->bytes)
             return NULL;
@@ -272,7 +272,7 @@ et_chunk_state et_assembly_take(et_assembly *assembly, uint64_t connection, cons
     et_assembly_buffer *buffer = find_buffer(assembly, connection, head);
     if (!buffer)
         return ET_CHUNK_DROPPED;
-    memcpy(buffer->bytes + buffer->at, *data, (size_t)count);
+    memcpy(buffer->bytes + buffer->at, *data, count);
     buffer->at += (size_t)count;
     buffer->last = ++assembly->chunks;
     *data = buffer->bytes;

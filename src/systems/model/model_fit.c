@@ -628,7 +628,7 @@ static void copy_output(const et_model *m, float *out, int64_t count)
     const int64_t numbers = count * m->width;
     et_assert(output.data && m->width > 0);
     if (output.dtype == ET_F32)
-        memcpy(out, output.data, (size_t)numbers * sizeof *out);
+        memcpy(out, output.data, numbers * sizeof *out);
     else
         for (int64_t i = 0; i < numbers; i++)
             out[i] = (float)et_tensor_number(output, i);

@@ -199,7 +199,7 @@ static int open_example(network *n, const et_model_options *o, et_error *error)
 /* Also copies texts and fields, so the caller may free them before the model. */
 static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_error *error)
 {
-    et_layout_field *field = et_arena_array(&m->arena, (size_t)from->fields, sizeof *field);
+    et_layout_field *field = et_arena_array(&m->arena, from->fields, sizeof *field);
     bool copied = field != NULL;
     *out = *from;
     for (int f = 0; copied && f < from->fields; f++) {

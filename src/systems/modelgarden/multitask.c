@@ -187,8 +187,7 @@ static int loop_begin(et_trainer *trainer, et_error *error)
  * gradients of another task. */
 static void clear_gradients(const et_multitask *m)
 {
-    memset(et_params_gradients(m->params), 0,
-           (size_t)et_params_trained_size(m->params) * sizeof(float));
+    memset(et_params_gradients(m->params), 0, et_params_trained_size(m->params) * sizeof(float));
 }
 
 static void count_step(et_multitask *m, int i)
@@ -595,7 +594,7 @@ static int open_rest(et_multitask *m, et_error *error)
     }
     if (!joint)
         return status;
-    size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
+    size_t bytes = et_params_trained_size(m->params) * sizeof(float);
     m->gradient = et_alloc_array(bytes);
     if (!m->gradient)
         return et_alloc_failed(error, bytes, "a gradient");
@@ -619,7 +618,7 @@ int et_multitask_open_internal(et_multitask **out, const et_multitask_part *part
     *out = NULL;
     int status = check(parts, count, o, error);
     et_multitask *m = status ? NULL : et_alloc_zero(1, sizeof *m);
-    et_multitask_member *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
+    et_multitask_member *made = m ? et_alloc_zero(count, sizeof *made) : NULL;
     if (!made) {
         et_free(m);
         return status ? status : et_alloc_failed(error, sizeof *m, "a multitask");

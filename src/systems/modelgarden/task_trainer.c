@@ -755,8 +755,8 @@ int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *
  * float32; the bfloat16 shadow is half of one. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
 {
-    size_t gradients = (size_t)t->derived_size * sizeof(float);
-    size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
+    size_t gradients = t->derived_size * sizeof(float);
+    size_t flat = et_params_flat_size(t->params) * sizeof(float);
     return flat + gradients + et_optimizer_bytes(t->optimizer) +
            (t->options.bfloat16 ? flat / 2 : 0);
 }

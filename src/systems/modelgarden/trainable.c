@@ -218,7 +218,7 @@ et_trainable_facts et_trainable_facts_of(const et_trainable *trainable)
     et_trainable_facts facts = { .parameter_bytes = et_task_trainer_parameter_bytes(trainable->one),
                                  .recompute = ET_RECOMPUTE_NONE };
     if (m && m->gradient)
-        facts.parameter_bytes += (size_t)et_params_trained_size(m->params) * sizeof(float);
+        facts.parameter_bytes += et_params_trained_size(m->params) * sizeof(float);
     for (int i = 0; i < task_count(trainable); i++) {
         const et_task_trainer *t = task_at(trainable, i);
         facts.sum_bytes += t->step.reducer ? t->step.reducer->bytes : 0;

@@ -119,7 +119,7 @@ static int cursor_new(et_source_tree_cursor **out, const et_source_tree *dataset
         return et_fail(error, ET_EUSAGE, "a data set has no source");
     et_source_tree_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
     if (cursor)
-        cursor->leaves = et_alloc_zero((size_t)count, sizeof *cursor->leaves);
+        cursor->leaves = et_alloc_zero(count, sizeof *cursor->leaves);
     if (!cursor || !cursor->leaves) {
         cursor_free(cursor);
         return et_alloc_failed(error, sizeof *cursor, "a data set");

@@ -172,10 +172,9 @@ int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bou
         return et_fail(error, ET_ECONFIG, "%d bound values, but the list is NULL", count);
     if (!count)
         return ET_OK;
-    bound->items = et_alloc((size_t)count, sizeof *bound->items);
-    int status = bound->items
-                     ? ET_OK
-                     : et_alloc_failed(error, (size_t)count * sizeof *bound->items, "bound values");
+    bound->items = et_alloc(count, sizeof *bound->items);
+    int status =
+        bound->items ? ET_OK : et_alloc_failed(error, count * sizeof *bound->items, "bound values");
     for (int i = 0; !status && i < count; i++) {
         bound->items[i] = (et_bound_item){ .value = values[i], .index = -1 };
         if (!values[i].variable == !values[i].optimizer)

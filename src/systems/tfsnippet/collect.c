@@ -219,7 +219,7 @@ void et_loop_read_best(et_loop *loop)
 static int note_valid(et_loop *loop, double value)
 {
     et_assert(loop->run && loop->options.valid_metric_name);
-    const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    const size_t bytes = et_params_flat_size(loop->params) * sizeof(float);
     et_loop_best *best = &loop->best;
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
@@ -401,13 +401,13 @@ static void copy_parameter(const et_loop *loop, float *to, const float *from, in
 {
     size_t offset = (size_t)et_params_offset(loop->params, index);
     memcpy(to + offset, from + offset,
-           (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
+           et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
 }
 
 /* Reads a whole file. If only a group is restored, keeps the other parameters by a copy. */
 static int take_file(et_loop *loop, const char *path, et_error *error)
 {
-    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    size_t bytes = et_params_flat_size(loop->params) * sizeof(float);
     if (!loop->options.group)
         return et_checkpoint_load_weights(loop->params, path, false, NULL, error);
     float *now = et_alloc(bytes, 1);
@@ -489,7 +489,7 @@ static int read_snapshot(et_loop *loop, et_error *error)
 static int take_snapshot(et_loop *loop, et_error *error)
 {
     et_comm *comm = loop->options.comm;
-    const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    const size_t bytes = et_params_flat_size(loop->params) * sizeof(float);
     int status = et_comm_rank(comm) ? ET_OK : read_snapshot(loop, error);
     if (et_comm_size(comm) == 1)
         return status;

@@ -60,7 +60,7 @@ int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, 
     if (!status && allowed) {
         hub->allowed = et_alloc_zero((size_t)count + 1, sizeof *hub->allowed);
         if (!hub->allowed)
-            status = et_alloc_failed(error, (size_t)count * sizeof *hub->allowed, "events");
+            status = et_alloc_failed(error, count * sizeof *hub->allowed, "events");
         for (int i = 0; !status && i < count; i++)
             hub->allowed[i] = hub->events[i].name;
     }

@@ -258,13 +258,13 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
     if (!all)
         return et_alloc_failed(error, sizeof *all, "outputs");
     all->axis = axis;
-    all->outputs = et_arena_array(&all->arena, (size_t)count, sizeof *all->outputs);
+    all->outputs = et_arena_array(&all->arena, count, sizeof *all->outputs);
     all->count = count;
     for (int i = 0; all->outputs && i < count; i++)
         all->outputs[i].name = et_arena_strdup(&all->arena, names[i]);
     if (all->arena.failed) {
         et_outputs_free(all);
-        return et_alloc_failed(error, (size_t)count * sizeof(output), "outputs");
+        return et_alloc_failed(error, count * sizeof(output), "outputs");
     }
     *out = all;
     return ET_OK;
@@ -318,7 +318,7 @@ static int add_values(void *self, const void *row, size_t size, et_error *error)
     job *j = self;
     const char *at = row;
     int64_t rows;
-    if (!read_rows(&rows, &at, &size) || size != (size_t)j->count * sizeof(double))
+    if (!read_rows(&rows, &at, &size) || size != j->count * sizeof(double))
         return fail_apart(error);
     for (int i = 0; i < j->count; i++, at += sizeof(double)) {
         double value;
@@ -336,9 +336,9 @@ int et_outputs_average(double *out, et_comm *comm, et_pass *pass, et_source *sou
     int status = check_names(names, count, "average", error);
     if (status)
         return status;
-    j.sums = et_alloc_zero((size_t)count, sizeof *j.sums);
+    j.sums = et_alloc_zero(count, sizeof *j.sums);
     if (!j.sums)
-        return et_alloc_failed(error, (size_t)count * sizeof *j.sums, "averages");
+        return et_alloc_failed(error, count * sizeof *j.sums, "averages");
     status = run_job(&j, comm, source, add_values, error);
     for (int i = 0; !status && i < count; i++)
         out[i] = j.sums[i] / j.weight;

@@ -237,7 +237,7 @@ int et_loop_print_training_summary(et_loop *loop)
     const int count = et_group_count(loop->group);
     et_variable_shape *variables = et_alloc((size_t)count + 1, sizeof *variables);
     if (!variables)
-        return et_alloc_failed(&loop->error, (size_t)count * sizeof *variables, "a table");
+        return et_alloc_failed(&loop->error, count * sizeof *variables, "a table");
     for (int i = 0; i < count; i++) {
         const int param = et_group_param(loop->group, i);
         variables[i] = (et_variable_shape){ et_params_name(loop->params, param),
@@ -510,11 +510,11 @@ int et_summarize_variables(const et_variable_shape *variables, int count,
     s.options.other_title = s.options.other_title ? s.options.other_title : "Other Variables";
     s.variables = et_alloc((size_t)count + 1, sizeof *s.variables);
     if (!s.variables)
-        return et_alloc_failed(error, (size_t)count * sizeof *s.variables, "a table");
+        return et_alloc_failed(error, count * sizeof *s.variables, "a table");
     for (int i = 0; i < count; i++)
         s.variables[i] = variables[i];
     if (s.options.sort_by_names)
-        qsort(s.variables, (size_t)count, sizeof *s.variables, by_name);
+        qsort(s.variables, count, sizeof *s.variables, by_name);
     if (count) {
         table all = table_of(&s, ALL), others = table_of(&s, s.options.group_count);
         out.failed |= all.grid.failed || others.grid.failed;

@@ -258,9 +258,9 @@ int et_summary_collector_add_histogram(et_summary_collector *c, const char *name
     if (!tensor.data || count < 1)
         return et_fail(error, ET_EDATA, "the histogram %s: the tensor has no element",
                        name ? name : "without a name");
-    double *values = et_alloc((size_t)count, sizeof *values);
+    double *values = et_alloc(count, sizeof *values);
     if (!values)
-        return et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram");
+        return et_alloc_failed(error, count * sizeof *values, "a histogram");
     for (int64_t i = 0; i < count; i++)
         values[i] = et_tensor_number(tensor, i);
     et_summary *summary = NULL;

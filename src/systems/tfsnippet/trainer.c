@@ -256,7 +256,7 @@ static int take_batch(void *self, const et_batch *batch, int64_t number, bool mi
 
 static int run_batches(et_loop_evaluator *e, et_error *error)
 {
-    size_t bytes = (size_t)e->measures.count * sizeof(double);
+    size_t bytes = e->measures.count * sizeof(double);
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
     et_eval_shard_begin(&e->shard);
@@ -597,7 +597,7 @@ static int add_histogram(const et_loop_trainer *t, et_summary *summary, const ch
     for (int64_t i = 0; values && i < count; i++)
         values[i] = (double)from[i];
     int status = values ? et_summary_add_histogram(summary, name, values, count, error)
-                        : et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram");
+                        : et_alloc_failed(error, count * sizeof *values, "a histogram");
     et_free(values);
     return status;
 }

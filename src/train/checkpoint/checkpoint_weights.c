@@ -117,7 +117,7 @@ int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error 
         return ET_OK;
     const int64_t rows = shape.size[0], columns = shape.size[1];
     const bool by_rows = et_stored_weight_by_rows(name);
-    int8_t *q = et_alloc((size_t)rows, (size_t)columns);
+    int8_t *q = et_alloc(rows, columns);
     float *scale = et_alloc((size_t)(by_rows ? rows : columns), sizeof *scale);
     int status =
         q && scale ? ET_OK : et_alloc_failed(error, (size_t)(rows * columns), "weights as bytes");
@@ -573,9 +573,9 @@ static int make_items(average *all, et_arena *arena, et_error *error)
         if (weight->dtype != ET_F32)
             return et_fail(error, ET_ECONFIG, "%s: %s is %s; only float32 can be averaged",
                            all->paths[0], weight->name, et_dtype_name(weight->dtype));
-        void *data = et_arena_alloc(arena, (size_t)weight->bytes);
+        void *data = et_arena_alloc(arena, weight->bytes);
         if (!data)
-            return et_alloc_failed(error, (size_t)weight->bytes, "an average");
+            return et_alloc_failed(error, weight->bytes, "an average");
         all->items[all->item_count++] =
             (et_safetensors_item){ weight->name, { data, ET_F32, weight->shape } };
     }

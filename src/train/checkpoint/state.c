@@ -529,7 +529,7 @@ int et_tensor_shards_give(const et_state *state, et_error *error)
         et_comm *comm = et_state_ranks(state);
         const int64_t *own = tensor->cut + et_comm_rank(comm);
         for (int64_t at = 0; !status && at < own[1] - own[0]; at += CHUNK) {
-            size_t bytes = (size_t)chunk_at(at, own[1] - own[0]) * sizeof *tensor->data;
+            size_t bytes = chunk_at(at, own[1] - own[0]) * sizeof *tensor->data;
             status =
                 et_comm_exchange(comm, (et_comm_chunk){ 0, tensor->data + at, bytes }, none, error);
         }
@@ -546,7 +546,7 @@ static int read_part(const et_state_tensor *tensor, int rank, float *room, et_co
     int status = ET_OK, sent = ET_OK;
     for (int64_t at = tensor->cut[rank], end = tensor->cut[rank + 1]; !sent && at < end;
          at += CHUNK) {
-        size_t bytes = (size_t)chunk_at(at, end) * sizeof *room;
+        size_t bytes = chunk_at(at, end) * sizeof *room;
         sent = et_comm_exchange(comm, none, (et_comm_chunk){ rank, room, bytes },
                                 status ? NULL : error);
         if (!sent && !status)
@@ -562,12 +562,12 @@ int et_tensor_shards_read(const et_state *state, size_t tensor, et_safetensors_t
     const et_state_tensor *t = et_state_tensor_at(state, tensor);
     int64_t number = (int64_t)tensor;
     et_assert(t->cut && !et_comm_rank(comm));
-    float *room = et_alloc((size_t)CHUNK, sizeof *room);
+    float *room = et_alloc(CHUNK, sizeof *room);
     int status = room ? say(state, &number, error)
-                      : et_alloc_failed(error, (size_t)CHUNK * sizeof *room, "a rank's part");
+                      : et_alloc_failed(error, CHUNK * sizeof *room, "a rank's part");
     bool asked = !status;
     if (!status && t->cut[1])
-        status = take(payload, t->data, (size_t)t->cut[1] * sizeof *t->data, error);
+        status = take(payload, t->data, t->cut[1] * sizeof *t->data, error);
     for (int r = 1; asked && r < et_comm_size(comm); r++) {
         int got = read_part(t, r, room, comm, take, payload, status ? NULL : error);
         status = status ? status : got;

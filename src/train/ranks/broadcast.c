@@ -228,8 +228,8 @@ static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error
         et_state_tensor_mark(state, i, read[i] == MISSING);
         const et_state_tensor *t = et_state_tensor_at(state, i);
         if (!t->cut)
-            status = et_comm_broadcast(comm, 0, t->data,
-                                       (size_t)et_shape_count(t->shape) * sizeof *t->data, error);
+            status = et_comm_broadcast(comm, 0, t->data, et_shape_count(t->shape) * sizeof *t->data,
+                                       error);
         else if (read[i] == PARTS_READ)
             status = broadcast_shards(t, comm, error);
     }

@@ -135,8 +135,7 @@ typedef struct span {
  * sent from a copy. */
 static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error *error)
 {
-    const size_t gone = (size_t)give.count * sizeof(float),
-                 come = (size_t)keep.count * sizeof(float);
+    const size_t gone = give.count * sizeof(float), come = keep.count * sizeof(float);
     const size_t head = self->word ? sizeof *self->word : 0;
     float *mine = self->mine ? self->mine[0] : NULL, *in = (float *)(void *)(self->room + head);
     unsigned char *copy = self->room + ET_COMM_SHORT;
@@ -191,7 +190,7 @@ static bool gathering_fits(const et_bucket_sum *self, int64_t count, bool halves
 /* Block size of the rank with the most sums, used for every rank. */
 static size_t block_size(const et_bucket_sum *self, int64_t count)
 {
-    return (size_t)et_flat_up(count * self->most) * sizeof(float);
+    return et_flat_up(count * self->most) * sizeof(float);
 }
 
 static size_t gathering_room(const et_bucket_sum *self)
@@ -202,7 +201,7 @@ static size_t gathering_room(const et_bucket_sum *self)
 
 static int run_gathering(et_bucket_sum *self, et_error *error)
 {
-    const size_t block = block_size(self, self->count), each = (size_t)self->count * sizeof(float);
+    const size_t block = block_size(self, self->count), each = self->count * sizeof(float);
     for (int i = 0; i < self->own; i++)
         memcpy(self->room + (size_t)i * each, self->mine[i], each);
     int status = et_comm_gather_blocks(self->sums.comm, self->room, block, error);
@@ -242,12 +241,12 @@ static bool is_short_halved(int64_t count)
 
 static size_t halving_room(const et_bucket_sum *self)
 {
-    return self->pairs ? (size_t)half_of(self->longest) * sizeof(float) : 0;
+    return self->pairs ? half_of(self->longest) * sizeof(float) : 0;
 }
 
 static et_comm_chunk chunk_of(int rank, float *values, span s)
 {
-    return (et_comm_chunk){ rank, values + s.first, (size_t)s.count * sizeof *values };
+    return (et_comm_chunk){ rank, values + s.first, s.count * sizeof *values };
 }
 
 static int run_halving(et_bucket_sum *self, et_error *error)
@@ -364,7 +363,7 @@ static int run_parts(et_bucket_sum *self, et_error *error)
         return status;
     fold(self);
     if (self->part[0] != whole)
-        memcpy(whole, self->part[0], (size_t)self->part_length * sizeof *whole);
+        memcpy(whole, self->part[0], self->part_length * sizeof *whole);
     if (self->halves) {
         kernels->to_bf16(self->sent, whole, self->part_length);
         kernels->from_bf16(whole, self->sent, self->part_length);
@@ -428,7 +427,7 @@ static int make_buffers(et_bucket_sum *self, et_error *error)
     const et_rank_sums *p = &self->sums;
     bool halves = p->comm->bfloat16_gradients, made = true;
     if (halves) {
-        size_t bytes = (size_t)length_of(self, self->longest) * sizeof *self->sent + 64;
+        size_t bytes = length_of(self, self->longest) * sizeof *self->sent + 64;
         self->sent = et_alloc_aligned(bytes, 64);
         self->got = et_alloc_aligned(bytes, 64);
         made = self->sent && self->got;
@@ -439,7 +438,7 @@ static int make_buffers(et_bucket_sum *self, et_error *error)
         self->room_size = bytes > self->room_size ? bytes : self->room_size;
     }
     self->room = et_alloc_aligned(self->room_size, 64);
-    self->part = et_alloc_zero((size_t)p->begin[self->ranks], sizeof *self->part);
+    self->part = et_alloc_zero(p->begin[self->ranks], sizeof *self->part);
     if (!made || !self->room || !self->part)
         return et_alloc_failed(error, self->room_size, "other ranks' gradients");
     memset(self->room, 0, self->room_size);

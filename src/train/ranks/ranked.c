@@ -120,9 +120,9 @@ static int cut(const et_params *params, int64_t *end)
 int et_buckets_divide(et_buckets *buckets, const et_params *params, int64_t means, et_error *error)
 {
     int trained = cut(params, NULL), count = trained + (means > 0);
-    *buckets = (et_buckets){ et_alloc((size_t)count, sizeof *buckets->end), count, trained };
+    *buckets = (et_buckets){ et_alloc(count, sizeof *buckets->end), count, trained };
     if (!buckets->end)
-        return et_alloc_failed(error, (size_t)count * sizeof *buckets->end, "ranks");
+        return et_alloc_failed(error, count * sizeof *buckets->end, "ranks");
     cut(params, buckets->end);
     if (means > 0)
         buckets->end[trained] = et_params_trained_size(params) + means;
@@ -146,8 +146,7 @@ static int64_t begin_of(const et_buckets *buckets, int bucket)
 static int share_order(et_exchange *self, et_error *error)
 {
     int count = self->parts.buckets->count, *order = self->parts.order;
-    int status =
-        et_comm_broadcast(self->parts.sums.comm, 0, order, (size_t)count * sizeof *order, error);
+    int status = et_comm_broadcast(self->parts.sums.comm, 0, order, count * sizeof *order, error);
     for (int i = 0; !status && i < count; i++)
         for (int k = 0; k <= i; k++)
             if (order[i] < 0 || order[i] >= count || (k < i && order[k] == order[i]))
@@ -279,7 +278,7 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
     self->rides = self->ordered && !self->parts.sums.comm->reported &&
                   et_bucket_sum_carries(self->sum, count_of(self, first), goes_halved(self, first));
     self->whole = false;
-    memset(self->ready, 0, (size_t)self->parts.buckets->count * sizeof *self->ready);
+    memset(self->ready, 0, self->parts.buckets->count * sizeof *self->ready);
     pthread_mutex_lock(&self->mutex);
     self->state = ASKED;
     if (!self->ordered)
@@ -339,7 +338,7 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
     self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
-    self->ready = et_alloc_zero((size_t)buckets->count, sizeof *self->ready);
+    self->ready = et_alloc_zero(buckets->count, sizeof *self->ready);
     /* Elements that ever go at once. */
     const int64_t all = buckets->end[buckets->count - 1];
     int64_t longest = self->halves ? 0 : all < JOINED_MOST ? all : JOINED_MOST;
@@ -459,7 +458,7 @@ static void push(ranked *self, int shard)
     float *mine[2 * ET_TREE_DEPTH] = { NULL };
     et_tree_push(self->tree, shard, &self->moves);
     self->pushed = true;
-    memset(self->moved, 0, (size_t)self->buckets.trained * sizeof *self->moved);
+    memset(self->moved, 0, self->buckets.trained * sizeof *self->moved);
     et_assert_equal(self->tree->depth, self->begin[self->rank + 1] - self->begin[self->rank]);
     for (int i = 0; i < self->tree->depth; i++)
         mine[i] = slot_of(self, i)->array;
@@ -670,7 +669,7 @@ static int list_nodes(ranked *self, int shards, et_error *error)
         }
         self->begin[self->ranks] = self->count;
         if (!pass)
-            self->nodes = et_alloc((size_t)self->count, sizeof *self->nodes);
+            self->nodes = et_alloc(self->count, sizeof *self->nodes);
         if (!self->nodes)
             return et_alloc_failed(error, 0, "ranks");
     }
@@ -682,16 +681,16 @@ static int open_exchange(ranked *self, et_error *error)
     int status = et_buckets_divide(&self->buckets, self->tree->params, self->tree->means, error);
     if (status)
         return status;
-    self->moved = et_alloc_zero((size_t)self->buckets.trained, sizeof *self->moved);
+    self->moved = et_alloc_zero(self->buckets.trained, sizeof *self->moved);
     if (!self->moved)
-        return et_alloc_failed(error, (size_t)self->buckets.trained, "ranks");
+        return et_alloc_failed(error, self->buckets.trained, "ranks");
     self->listener = (et_plan_listener){ self->buckets.end, self->buckets.trained, hear, self };
     if ((status = et_pass_listen(self->pass, &self->listener, error)))
         return status;
     /* The buckets as the prepared plan makes them ready, moving means last. */
     const et_plan *plan = et_pass_plan(self->pass);
     const et_buckets *buckets = &self->buckets;
-    int *order = et_alloc((size_t)buckets->count, sizeof *order);
+    int *order = et_alloc(buckets->count, sizeof *order);
     for (int i = 0; order && i < buckets->count; i++)
         order[i] = i < buckets->trained ? et_plan_heard(plan, i) : i;
     et_exchange_parts parts = { .sums = { self->comm, self->tree->kernels, self->nodes, self->begin,

@@ -85,7 +85,7 @@ ET_NOINLINE static void copy_means(const tree *self, float *means, const et_pass
 {
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
-        memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
+        memcpy(means, tracked.value, tracked.elements * sizeof *means);
         means += tracked.elements;
     }
 }
@@ -315,7 +315,7 @@ static int allocate(tree *self, et_error *error)
     size_t bytes = (size_t)(self->means + (one ? 0 : self->trained)) * sizeof(float);
     self->block = et_alloc_zero((size_t)count * (size_t)self->measures, sizeof *self->block);
     if (!self->block)
-        return et_alloc_failed(error, (size_t)self->measures * sizeof *self->block, "a sum");
+        return et_alloc_failed(error, self->measures * sizeof *self->block, "a sum");
     for (int i = 0; i < count; i++) {
         slot *made = &self->slots[self->slot_count++];
         made->measured = self->block + (size_t)(i * self->measures);

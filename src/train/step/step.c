@@ -223,7 +223,7 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
     int measures = et_pass_measures(step->parts.pass);
     step->metric = et_alloc((size_t)measures + 2, sizeof *step->metric);
     if (!step->metric)
-        return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
+        return et_alloc_failed(error, measures * sizeof *step->metric, "a step");
     int status = et_define_measures(step->parts.metrics, step->parts.pass, parts->prefix,
                                     parts->skip, step->metric, error);
     if (!status)

@@ -411,10 +411,10 @@ typedef struct scoring {
 /* References first: their path may be wrong, and standard input can be read once only. */
 static int read_all(scoring *s, et_error *error)
 {
-    s->lines = et_alloc_zero((size_t)s->count, sizeof *s->lines);
-    s->outputs = et_alloc_zero((size_t)s->count, sizeof *s->outputs);
+    s->lines = et_alloc_zero(s->count, sizeof *s->lines);
+    s->outputs = et_alloc_zero(s->count, sizeof *s->outputs);
     if (!s->lines || !s->outputs)
-        return et_alloc_failed(error, (size_t)s->count * sizeof *s->lines, "files");
+        return et_alloc_failed(error, s->count * sizeof *s->lines, "files");
     int status = et_lines_read_file(&s->references, s->paths[0], NULL, error);
     for (int i = 0; i < s->count && !status; i++) {
         const char *name = s->standard ? "standard input" : s->paths[i + 1];

@@ -206,8 +206,8 @@ static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
     *head = (et_table_head){ .jsonl = true, .header = true };
     if (stats->options->schema) {
         head->columns = head->fields = et_schema_count(stats->options->schema);
-        head->name = et_arena_array(arena, (size_t)head->fields, sizeof *head->name);
-        head->numeric = et_arena_array(arena, (size_t)head->fields, sizeof *head->numeric);
+        head->name = et_arena_array(arena, head->fields, sizeof *head->name);
+        head->numeric = et_arena_array(arena, head->fields, sizeof *head->numeric);
         for (int i = 0; !arena->failed && i < head->fields; i++) {
             head->name[i] = et_schema_at(stats->options->schema, i)->name;
             head->numeric[i] = et_schema_numeric(et_schema_at(stats->options->schema, i));
@@ -282,7 +282,7 @@ static int add_line(void *payload, json_reading *r, const et_value *object, int6
     et_table_stats *stats = r->stats;
     const et_schema *schema = stats->options->schema;
     int status = ET_OK;
-    memset(value, 0, (size_t)stats->head.fields * sizeof(const et_value *));
+    memset(value, 0, stats->head.fields * sizeof(const et_value *));
     for (const et_value *v = object->first; v; v = v->next) {
         int64_t at;
         if (et_map_get(&r->index, v->key, &at))
@@ -304,12 +304,12 @@ static int add_line(void *payload, json_reading *r, const et_value *object, int6
 static int read_jsonl(et_table_stats *stats, et_error *error)
 {
     et_map index = ET_MAP_INIT;
-    const et_value **value = et_alloc_zero((size_t)stats->head.fields, sizeof *value);
+    const et_value **value = et_alloc_zero(stats->head.fields, sizeof *value);
     bool whole = value != NULL;
     for (int i = 0; whole && i < stats->head.fields; i++)
         whole = et_map_put(&index, stats->head.name[i], i);
     int status = whole ? read_lines(stats, &index, add_line, value, error)
-                       : et_alloc_failed(error, (size_t)stats->head.fields, "columns");
+                       : et_alloc_failed(error, stats->head.fields, "columns");
     et_map_release(&index);
     et_free((void *)value);
     return status;
@@ -664,9 +664,9 @@ static int open_fields(et_table_stats *stats, et_error *error)
         .distinct_bits = bits,
         .first_rows = FIRST_ALL / fields < FIRST_ROWS ? FIRST_ALL / fields : FIRST_ROWS
     };
-    stats->field = et_alloc((size_t)fields, sizeof *stats->field);
+    stats->field = et_alloc(fields, sizeof *stats->field);
     if (!stats->field)
-        return et_alloc_failed(error, (size_t)fields * sizeof *stats->field, "columns");
+        return et_alloc_failed(error, fields * sizeof *stats->field, "columns");
     for (int i = 0; i < fields; i++) {
         room.seed = (uint64_t)i;
         room.format = stats->format[i];
@@ -694,7 +694,7 @@ static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
     if (stats->bytes < THREADS_MIN)
         self.threads = 1;
     self.most = self.threads == 1 ? 1 : PIECES * self.threads;
-    self.pieces = et_alloc_zero((size_t)self.most, sizeof *self.pieces);
+    self.pieces = et_alloc_zero(self.most, sizeof *self.pieces);
     self.how = et_alloc(columns, sizeof *self.how);
     self.position = et_alloc(columns, sizeof *self.position);
     int status = ET_OK;

@@ -163,7 +163,7 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
 /* Makes the cells of a row from the texts of a first row (NULL: empty). NULL: no memory. */
 static et_cell *cells_of(const char *const *text, int count, et_arena *arena)
 {
-    et_cell *cells = et_arena_array(arena, (size_t)count, sizeof *cells);
+    et_cell *cells = et_arena_array(arena, count, sizeof *cells);
     for (int i = 0; cells && i < count; i++)
         cells[i] = (et_cell){ text[i], text[i] ? strlen(text[i]) : 0 };
     return cells;
@@ -175,7 +175,7 @@ static int keep_names(et_table_head *head, const char *const *text, const char *
 {
     const et_csv_row row = { line, head->columns, cells_of(text, head->columns, arena) };
     return row.cell ? et_same_header_begin(&head->same, path, &row, error)
-                    : et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+                    : et_alloc_failed(error, row.count * sizeof *row.cell, "a header");
 }
 
 /* ---- with one ---- */
@@ -243,12 +243,12 @@ static int check_lengths(const et_schema *schema, et_error *error)
 static int keep_schema(et_table_head *head, const et_schema *schema, et_arena *arena,
                        et_error *error)
 {
-    const char **name = et_arena_array(arena, (size_t)head->columns, sizeof *name);
+    const char **name = et_arena_array(arena, head->columns, sizeof *name);
     for (int f = 0, column = 0; name && f < head->fields; f++)
         for (int i = 0; i < head->column_count[f]; i++)
             name[column++] =
                 et_arena_strdup(arena, et_column_name_of(et_schema_at(schema, f), i).text);
-    return arena->failed ? et_alloc_failed(error, (size_t)head->columns * sizeof *name, "a header")
+    return arena->failed ? et_alloc_failed(error, head->columns * sizeof *name, "a header")
                          : keep_names(head, name, "the schema", 0, arena, error);
 }
 
@@ -265,10 +265,10 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
         failed |= !name || !et_map_put(&names, name, i);
     }
     head->fields = et_schema_count(o->schema);
-    head->column = et_arena_array(arena, (size_t)head->fields, sizeof *head->column);
-    head->column_count = et_arena_array(arena, (size_t)head->fields, sizeof *head->column_count);
+    head->column = et_arena_array(arena, head->fields, sizeof *head->column);
+    head->column_count = et_arena_array(arena, head->fields, sizeof *head->column_count);
     if (failed || arena->failed)
-        status = et_alloc_failed(error, (size_t)first->count, "a header");
+        status = et_alloc_failed(error, first->count, "a header");
     head->header = o->header == ET_ANALYZE_HEADER_THERE ||
                    (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, arena));
     if (!status)
@@ -328,9 +328,9 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     if (status)
         return status;
     /* Each column is a field. */
-    int *all = et_arena_array(arena, (size_t)head->columns, sizeof *all);
+    int *all = et_arena_array(arena, head->columns, sizeof *all);
     if (!all)
-        return et_alloc_failed(error, (size_t)head->columns * sizeof *all, "columns");
+        return et_alloc_failed(error, head->columns * sizeof *all, "columns");
     for (int i = 0; i < head->columns; i++) {
         all[i] = i;
         head->column[i] = &all[i];
@@ -362,7 +362,7 @@ static int match_by_names(const et_table_head *head, int *position, bool *header
     const et_csv_row row = { first->line, first->count,
                              cells_of(first->text, first->count, arena) };
     if (!row.cell)
-        return et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+        return et_alloc_failed(error, row.count * sizeof *row.cell, "a header");
     *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
     if (*header)
         return et_same_header_find(&head->same, position, path, &row, error);

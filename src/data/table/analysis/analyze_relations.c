@@ -73,7 +73,7 @@ static pair *pairs_of(const et_first_rows *column, const et_first_rows *target, 
     et_assert(column->count == target->count);
     if (column->count < ROWS_ENOUGH)
         return NULL;
-    pair *pairs = et_alloc((size_t)column->count, sizeof *pairs);
+    pair *pairs = et_alloc(column->count, sizeof *pairs);
     *failed |= !pairs;
     for (int64_t i = 0; pairs && i < column->count; i++)
         if (has_both(column, target, i))
@@ -94,7 +94,7 @@ typedef struct counts {
 static counts count_targets(pair *pairs, int64_t count)
 {
     counts c = { 0, count, 0 };
-    qsort(pairs, (size_t)count, sizeof *pairs, by_target);
+    qsort(pairs, count, sizeof *pairs, by_target);
     for (int64_t i = 0, first = 0; i < count; i++) {
         if (i + 1 < count && pairs[i + 1].target == pairs[i].target)
             continue;
@@ -112,7 +112,7 @@ static bool determines(pair *pairs, int64_t count, const counts *c)
 {
     bool one = c->most <= count - ROWS_OTHERS;
     int64_t levels = 1;
-    qsort(pairs, (size_t)count, sizeof *pairs, by_value);
+    qsort(pairs, count, sizeof *pairs, by_value);
     for (int64_t i = 1; i < count && one; i++) {
         const bool other = pairs[i].value != pairs[i - 1].value;
         levels += other;
@@ -126,7 +126,7 @@ static bool separates(pair *pairs, int64_t count, const counts *c)
 {
     bool divided = c->values >= 2 && c->values <= CLASSES_MOST && c->least >= ROWS_OTHERS;
     int64_t changes = 0;
-    qsort(pairs, (size_t)count, sizeof *pairs, by_number);
+    qsort(pairs, count, sizeof *pairs, by_number);
     for (int64_t i = 1; i < count && divided; i++) {
         const bool other = pairs[i].target != pairs[i - 1].target;
         changes += other;
@@ -232,7 +232,7 @@ static bool is_equal(const relating *r, int one, int other)
 {
     const et_first_rows *a = rows_of(r->table, one), *b = rows_of(r->table, other);
     return a->count >= ROWS_EQUAL && a->count == b->count && a->numbers == b->numbers &&
-           !memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) &&
+           !memcmp(a->value, b->value, a->count * sizeof *a->value) &&
            same_statistics(r, one, other);
 }
 
@@ -300,7 +300,7 @@ static void find_copies(relating *r, const et_column_metadata *metadata)
         }
     }
     if (hash)
-        qsort(hash, (size_t)rows, sizeof *hash, by_bits);
+        qsort(hash, rows, sizeof *hash, by_bits);
     for (int64_t i = 1; i < rows && hash; i++)
         copies += hash[i] == hash[i - 1];
     et_free(hash);
@@ -437,11 +437,11 @@ typedef struct sizes {
 static bool measure(const grouping *g, int field, sizes *out)
 {
     const et_first_rows *rows = rows_of(g->table, field);
-    uint64_t *sorted = et_alloc((size_t)g->rows, sizeof *sorted);
+    uint64_t *sorted = et_alloc(g->rows, sizeof *sorted);
     if (!sorted)
         return false;
-    memcpy(sorted, rows->value, (size_t)g->rows * sizeof *sorted);
-    qsort(sorted, (size_t)g->rows, sizeof *sorted, by_bits);
+    memcpy(sorted, rows->value, g->rows * sizeof *sorted);
+    qsort(sorted, g->rows, sizeof *sorted, by_bits);
     *out = (sizes){ 0 };
     for (int64_t i = 0, same; i < g->rows; i += same) {
         for (same = 1; i + same < g->rows && sorted[i + same] == sorted[i];)

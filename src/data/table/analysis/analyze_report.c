@@ -695,7 +695,7 @@ static void put_quantiles(et_column_metadata *to, const et_table_column *c, et_a
     int count = (int)(c->numbers < most ? c->numbers : most);
     if (count < 2)
         return;
-    double *quantiles = et_arena_array(arena, (size_t)count, sizeof *quantiles);
+    double *quantiles = et_arena_array(arena, count, sizeof *quantiles);
     for (int i = 0; quantiles && i < count; i++)
         quantiles[i] = quantile(c, (double)i / (count - 1));
     to->quantiles = quantiles;
@@ -917,9 +917,9 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
     et_value *suspicious = et_value_set_list(out->report, "suspicious");
     const et_schema *given = table->options->schema;
     const et_feature_choice choice = et_analyze_choice(table->options);
-    et_column_use *uses = et_arena_array(&out->arena, (size_t)table->head.fields, sizeof *uses);
+    et_column_use *uses = et_arena_array(&out->arena, table->head.fields, sizeof *uses);
     int status =
-        uses ? ET_OK : et_alloc_failed(error, (size_t)table->head.fields * sizeof *uses, "columns");
+        uses ? ET_OK : et_alloc_failed(error, table->head.fields * sizeof *uses, "columns");
     for (int i = 0; i < table->head.fields && !status; i++) {
         et_table_column c;
         status = open_column(&c, table, i, &choice, error);
@@ -953,9 +953,9 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
 static int make_schema(et_schema **out, const et_schema *given, const et_schema_field *fields,
                        int count, et_arena *arena, et_error *error)
 {
-    et_schema_field *copies = et_arena_array(arena, (size_t)count, sizeof *copies);
+    et_schema_field *copies = et_arena_array(arena, count, sizeof *copies);
     if (!copies)
-        return et_alloc_failed(error, (size_t)count * sizeof *copies, "a schema");
+        return et_alloc_failed(error, count * sizeof *copies, "a schema");
     for (int i = 0; i < count; i++)
         copies[i] = given ? *et_schema_at(given, i) : fields[i];
     return et_schema_create(out, copies, count, error);

@@ -40,7 +40,7 @@ static bool first_rows_add(et_first_rows *rows, const char *text, size_t length,
     if (rows->count == rows->room) {
         const int64_t twice = rows->room ? 2 * rows->room : 64;
         const int64_t room = twice < rows->most ? twice : rows->most;
-        uint64_t *grown = et_realloc(rows->value, (size_t)room, sizeof *grown);
+        uint64_t *grown = et_realloc(rows->value, room, sizeof *grown);
         if (!grown)
             return false;
         rows->value = grown;
@@ -230,7 +230,7 @@ static void add_block(et_column_stats *stats, const double *x, int count)
 static void add_numbers(et_column_stats *stats, const double *x, int count)
 {
     const int block = stats->block;
-    if (!stats->pending && !(stats->pending = et_alloc((size_t)block, sizeof *x))) {
+    if (!stats->pending && !(stats->pending = et_alloc(block, sizeof *x))) {
         stats->failed = true;
         return;
     }
@@ -242,7 +242,7 @@ static void add_numbers(et_column_stats *stats, const double *x, int count)
             continue;
         }
         int room = block - stats->filled, run = count < room ? count : room;
-        memcpy(stats->pending + stats->filled, x, (size_t)run * sizeof *x);
+        memcpy(stats->pending + stats->filled, x, run * sizeof *x);
         stats->filled += run;
         x += run;
         count -= run;

@@ -581,7 +581,7 @@ static void print_group(et_strbuf *out, const group *g, const et_column_use *use
     for (int i = 0; i < g->count && i < NAMES_SHOWN; i++) {
         et_strbuf_append(out, i ? ", " : "");
         const char *name = et_schema_at(schema, g->names[i])->name;
-        et_strbuf_append_bytes(out, name, (size_t)name_bytes(name));
+        et_strbuf_append_bytes(out, name, name_bytes(name));
     }
     et_strbuf_append(out, g->count > NAMES_SHOWN ? ", ...)\n" : ")\n");
 }

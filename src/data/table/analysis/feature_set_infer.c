@@ -88,7 +88,7 @@ static int no_such_column(const choosing *c, const char *name, const char *what)
     et_strbuf names = ET_STRBUF_INIT;
     const char **list = et_alloc((size_t)count + 1, sizeof *list);
     if (!list)
-        return et_alloc_failed(c->error, (size_t)count * sizeof *list, "names");
+        return et_alloc_failed(c->error, count * sizeof *list, "names");
     for (int i = 0; i < count; i++) {
         list[i] = et_schema_at(c->schema, i)->name;
         et_strbuf_printf(&names, "%s%.60s", i ? ", " : "", list[i]);

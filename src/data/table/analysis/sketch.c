@@ -184,13 +184,13 @@ static bool carry(et_sketch *sketch)
     int level = sketch->shift;
     for (; sketch->full >> level & 1; level++) {
         merge_half(merged, sketch->level[level], base, width, draw(sketch) & 1);
-        memcpy(base, merged, (size_t)width * sizeof *base);
+        memcpy(base, merged, width * sizeof *base);
         sketch->full &= ~((uint64_t)1 << level);
     }
     et_assert(level < ET_SKETCH_LEVELS);
-    if (!sketch->level[level] && !(sketch->level[level] = et_alloc((size_t)width, sizeof *base)))
+    if (!sketch->level[level] && !(sketch->level[level] = et_alloc(width, sizeof *base)))
         return false;
-    memcpy(sketch->level[level], base, (size_t)width * sizeof *base);
+    memcpy(sketch->level[level], base, width * sizeof *base);
     sketch->full |= (uint64_t)1 << level;
     sketch->filled = 0;
     return true;
@@ -210,7 +210,7 @@ bool et_sketch_add(et_sketch *sketch, const double *values, size_t count)
             run = end - sketch->next < room ? end - sketch->next : room;
         }
         memcpy(sketch->base + sketch->filled, values + (sketch->next - begin),
-               (size_t)run * sizeof *values);
+               run * sizeof *values);
         sketch->filled += (int)run;
         sketch->group += run - 1; /* of groups of one */
         /* A value was taken: the next one comes from the following group. */

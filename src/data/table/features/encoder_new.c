@@ -47,7 +47,7 @@ static int add_inputs(building *b, const et_schema *schema)
 {
     et_encoder *self = b->self;
     int count = et_schema_count(schema), status;
-    et_schema_field *fields = et_alloc((size_t)count, sizeof *fields);
+    et_schema_field *fields = et_alloc(count, sizeof *fields);
     if (!fields)
         return no_memory(b);
     for (int i = 0; i < count; i++)
@@ -58,9 +58,8 @@ static int add_inputs(building *b, const et_schema *schema)
         return status;
     self->row.begin = et_arena_array(&self->arena, (size_t)count + 1, sizeof *self->row.begin);
     for (int k = 0; k < 2; k++)
-        self->row.reads[k] =
-            et_arena_array(&self->arena, (size_t)count, sizeof *self->row.reads[k]);
-    self->levels = et_arena_array(&self->arena, (size_t)count, sizeof *self->levels);
+        self->row.reads[k] = et_arena_array(&self->arena, count, sizeof *self->row.reads[k]);
+    self->levels = et_arena_array(&self->arena, count, sizeof *self->levels);
     b->names = et_arena_array(&self->arena, (size_t)count + 1, sizeof *b->names);
     if (self->arena.failed)
         return no_memory(b);
@@ -76,7 +75,7 @@ static int add_inputs(building *b, const et_schema *schema)
     }
     self->row.schema = self->schema;
     self->row.count = self->row.begin[count];
-    self->inputs = et_arena_array(&self->arena, (size_t)self->row.count, sizeof *self->inputs);
+    self->inputs = et_arena_array(&self->arena, self->row.count, sizeof *self->inputs);
     for (int i = 0; self->inputs && i < count; i++) {
         const et_schema_field *f = et_schema_at(self->schema, i);
         /* The schema's replacement for a missing value. The schema has checked that a numeric
@@ -216,7 +215,7 @@ static int add_field(building *b, const et_feature_spec *spec, const char *name)
     if (position < 0)
         return ET_OK;
     int begin = self->row.begin[position], count = self->row.begin[position + 1] - begin;
-    int *cells = et_arena_array(&self->arena, (size_t)count, sizeof *cells);
+    int *cells = et_arena_array(&self->arena, count, sizeof *cells);
     if (!cells)
         return no_memory(b);
     mark(b, spec, position);
@@ -230,7 +229,7 @@ static int add_field(building *b, const et_feature_spec *spec, const char *name)
 static int add_cross(building *b, const et_feature_spec *spec, const char *const *fields, int count)
 {
     et_encoder *self = b->self;
-    int *cells = et_arena_array(&self->arena, (size_t)count, sizeof *cells);
+    int *cells = et_arena_array(&self->arena, count, sizeof *cells);
     bool sound = true;
     if (!cells)
         return no_memory(b);
@@ -285,9 +284,9 @@ static int join_columns(building *b, et_encoded_field *f, size_t first)
             return ET_OK;
         }
     }
-    const char **names = et_arena_array(&self->arena, (size_t)f->width, sizeof *names);
-    int32_t *cardinality = et_arena_array(&self->arena, (size_t)f->width, sizeof *cardinality);
-    int32_t *unknown = et_arena_array(&self->arena, (size_t)f->width, sizeof *unknown);
+    const char **names = et_arena_array(&self->arena, f->width, sizeof *names);
+    int32_t *cardinality = et_arena_array(&self->arena, f->width, sizeof *cardinality);
+    int32_t *unknown = et_arena_array(&self->arena, f->width, sizeof *unknown);
     if (!names || !cardinality || !unknown)
         return no_memory(b);
     for (size_t i = first, at = 0; i < self->step_count; i++)
@@ -422,7 +421,7 @@ static int add_feature(building *b, const et_feature_spec *spec)
         f->column = &self->inputs[self->steps[first].fitted.input[0]].field->name;
     if (!status && f->kind == ET_ENCODED_LABELS) {
         /* Columns of a step are its labels. */
-        const char **names = et_arena_array(&b->self->arena, (size_t)f->width, sizeof *names);
+        const char **names = et_arena_array(&b->self->arena, f->width, sizeof *names);
         for (int64_t i = 0; names && i < f->width; i++)
             names[i] = field_of(b->self, first + (size_t)i);
         f->column = names;
@@ -453,7 +452,7 @@ static void add_step_print(const et_encoder *self, const et_encoder_step *s,
     add_text(stream, f->row->name);
     et_checksum_stream_add(stream, numbers, sizeof numbers);
     et_checksum_stream_add(stream, counts, sizeof counts);
-    et_checksum_stream_add(stream, f->point, (size_t)f->points * sizeof *f->point);
+    et_checksum_stream_add(stream, f->point, f->points * sizeof *f->point);
     for (int i = 0; f->labels && i < f->labels->count; i++)
         add_text(stream, f->labels->texts[i]);
     for (int i = 0; i < f->inputs; i++) {

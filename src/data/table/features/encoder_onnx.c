@@ -81,9 +81,8 @@ static int find_columns(emission *e, const int *fields, int count)
 {
     const et_encoder *encoder = e->how->encoder;
     const int all = et_schema_count(e->schema);
-    e->columns = et_arena_array(&e->arena, (size_t)all, sizeof *e->columns);
-    e->field =
-        et_arena_array(&e->arena, (size_t)et_encoder_cells(e->how->encoder), sizeof *e->field);
+    e->columns = et_arena_array(&e->arena, all, sizeof *e->columns);
+    e->field = et_arena_array(&e->arena, et_encoder_cells(e->how->encoder), sizeof *e->field);
     if (e->arena.failed)
         return no_memory(e);
     for (int i = 0; i < et_schema_count(e->schema); i++) {
@@ -179,7 +178,7 @@ static bool is_whole(const et_schema_field *field)
 /* An array with 1 for the numbers of fields with a property, else 0; NULL: no field has it. */
 static const char *emit_property(emission *e, bool (*has)(const et_schema_field *field))
 {
-    double *each = et_arena_array(&e->arena, (size_t)e->count, sizeof *each);
+    double *each = et_arena_array(&e->arena, e->count, sizeof *each);
     bool some = false;
     for (int i = 0; each && i < et_schema_count(e->schema); i++) {
         const column *c = &e->columns[i];
@@ -218,7 +217,7 @@ static void refuse_numbers(emission *e)
 static int add_inputs(emission *e)
 {
     const int all = et_schema_count(e->schema);
-    const char **numbers = et_arena_array(&e->arena, (size_t)all, sizeof *numbers);
+    const char **numbers = et_arena_array(&e->arena, all, sizeof *numbers);
     int parts = 0;
     for (int i = 0; numbers && i < all; i++) {
         column *c = &e->columns[i];
@@ -305,7 +304,7 @@ static int emit_batch(emission *from, et_emitting *e, bool ids, const void *item
 {
     int64_t width = 0;
     const char *missing;
-    int64_t *indices = et_arena_array(&from->arena, (size_t)e->count, sizeof *indices);
+    int64_t *indices = et_arena_array(&from->arena, e->count, sizeof *indices);
     if (!indices)
         return no_memory(from);
     for (int i = 0; i < e->count; i++)
@@ -335,8 +334,7 @@ static int emit_next(emission *e, const et_encoded_field *field, size_t *at, con
 {
     const et_encoder *encoder = e->how->encoder;
     const et_encoder_step *first = &encoder->steps[*at];
-    const et_fitted_transform **fitted =
-        et_arena_array(&e->arena, (size_t)field->width, sizeof *fitted);
+    const et_fitted_transform **fitted = et_arena_array(&e->arena, field->width, sizeof *fitted);
     et_emitting one = { .to = e->to, .fitted = fitted };
     if (!fitted)
         return no_memory(e);
@@ -354,8 +352,8 @@ static int emit_field(emission *e, int index, const char **value)
     const et_encoded_field *field = et_encoder_field(encoder, index);
     size_t at = 0;
     int parts = 0;
-    const char **part = et_arena_array(&e->arena, (size_t)field->width, sizeof *part);
-    float *missing = et_arena_array(&e->arena, (size_t)field->width, sizeof *missing);
+    const char **part = et_arena_array(&e->arena, field->width, sizeof *part);
+    float *missing = et_arena_array(&e->arena, field->width, sizeof *missing);
     if (!part || !missing)
         return no_memory(e);
     int status = et_encoder_missing(encoder, index, missing, e->error);

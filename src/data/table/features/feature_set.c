@@ -194,7 +194,7 @@ static int check(const et_feature_spec *spec, origin from)
 /* Memory that is out is the arena's to remember. */
 static const char *const *copy_texts(et_arena *arena, const char *const *texts, int count)
 {
-    const char **copy = count ? et_arena_array(arena, (size_t)count, sizeof *copy) : NULL;
+    const char **copy = count ? et_arena_array(arena, count, sizeof *copy) : NULL;
     for (int i = 0; copy && i < count; i++)
         copy[i] = et_arena_strdup(arena, texts[i]);
     return copy;
@@ -250,9 +250,9 @@ int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int 
         return et_alloc_failed(error, sizeof *set, "features");
     int status = ET_OK;
     set->source = name ? et_arena_strdup(&set->arena, name) : NULL;
-    set->specs = et_arena_array(&set->arena, (size_t)count, sizeof *set->specs);
+    set->specs = et_arena_array(&set->arena, count, sizeof *set->specs);
     if (set->arena.failed)
-        status = et_alloc_failed(error, (size_t)count * sizeof *set->specs, "features");
+        status = et_alloc_failed(error, count * sizeof *set->specs, "features");
     for (int i = 0; !status && i < count; i++)
         status = add(set, &specs[i], error);
     if (status) {

@@ -41,7 +41,7 @@ static const et_dictionary *entries(const et_fitting *with)
         et_fitting_lacks(with, m->entry_count < 1 ? "entries" : "counts");
         return NULL;
     }
-    const char **kept = et_arena_array(with->arena, (size_t)m->entry_count, sizeof *kept);
+    const char **kept = et_arena_array(with->arena, m->entry_count, sizeof *kept);
     int count = 0;
     for (int i = 0; kept && i < m->entry_count; i++)
         if (!least || m->counts[i] >= least)
@@ -53,7 +53,7 @@ static const et_dictionary *entries(const et_fitting *with)
 
 static void clear_columns(const et_fitted_transform *fitted, void *to)
 {
-    memset(to, 0, (size_t)fitted->width * sizeof(float));
+    memset(to, 0, fitted->width * sizeof(float));
 }
 
 static void put_one(void *to, int64_t column)
@@ -236,10 +236,10 @@ static void fit_bucketize(et_fitted_transform *fitted, const et_fitting *with)
     int n = with->spec->boundary_count;
     const double *b = with->spec->boundaries;
     const char **names = et_fit_columns(fitted, with, n + 1);
-    double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
+    double *points = et_arena_array(with->arena, n, sizeof *points);
     if (!names || !points)
         return;
-    memcpy(points, b, (size_t)n * sizeof *points);
+    memcpy(points, b, n * sizeof *points);
     fitted->point = points;
     fitted->points = n;
     names[0] = et_arena_printf(with->arena, "%s < %g", with->name, b[0]);
@@ -353,7 +353,7 @@ static const char *emit_labels(et_emitting *e, int64_t unknown)
     const int count = labels->count;
     if (!e->text)
         return emit_number_labels(e, unknown);
-    int64_t *indices = et_alloc((size_t)count, sizeof *indices);
+    int64_t *indices = et_alloc(count, sizeof *indices);
     for (int i = 0; indices && i < count; i++)
         indices[i] = i;
     const char *index = et_onnx_call(e->to, "LabelEncoder", indices ? e->x : NULL);
@@ -472,7 +472,7 @@ static void fit_date(et_fitted_transform *fitted, const et_fitting *with)
         fitted->parts |= (unsigned)chosen << k;
         fitted->width += !chosen ? 0 : cycle[k] ? 3 : 1;
     }
-    const char **names = et_arena_array(with->arena, (size_t)fitted->width, sizeof *names);
+    const char **names = et_arena_array(with->arena, fitted->width, sizeof *names);
     fitted->column = names;
     for (int k = 0; names && k < PART_COUNT; k++) {
         if (!(fitted->parts >> k & 1))

@@ -46,7 +46,7 @@ void et_fitting_problem(const et_fitting *with, const char *format, ...)
 
 const char **et_fit_columns(et_fitted_transform *fitted, const et_fitting *with, int64_t width)
 {
-    const char **names = et_arena_array(with->arena, (size_t)width, sizeof *names);
+    const char **names = et_arena_array(with->arena, width, sizeof *names);
     fitted->width = width;
     fitted->column = names;
     return names;
@@ -144,8 +144,8 @@ et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int 
         return NULL;
     self->mask = size - 1;
     self->slots = et_arena_array(arena, size, sizeof *self->slots);
-    self->texts = et_arena_array(arena, (size_t)count, sizeof *self->texts);
-    self->lengths = et_arena_array(arena, (size_t)count, sizeof *self->lengths);
+    self->texts = et_arena_array(arena, count, sizeof *self->texts);
+    self->lengths = et_arena_array(arena, count, sizeof *self->lengths);
     if (!self->slots || !self->texts || !self->lengths)
         return NULL;
     for (int i = 0; i < count; i++) {

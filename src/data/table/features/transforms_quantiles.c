@@ -42,7 +42,7 @@ const char *et_emit_count(et_onnx *to, const char *rows)
 
 const char *et_emit_with_each(const et_emitting *e, const char *op, const char *x, size_t member)
 {
-    double *all = et_alloc((size_t)e->count, sizeof *all);
+    double *all = et_alloc(e->count, sizeof *all);
     for (int i = 0; all && i < e->count; i++)
         memcpy(&all[i], (const char *)e->fitted[i] + member, sizeof *all);
     const char *y = et_onnx_call(e->to, op, x, all ? et_onnx_doubles(e->to, all, e->count) : NULL);
@@ -233,7 +233,7 @@ void et_fit_quantile(et_fitted_transform *fitted, const et_fitting *with)
         et_fitting_lacks(with, "quantiles");
         return;
     }
-    double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
+    double *points = et_arena_array(with->arena, n, sizeof *points);
     for (int i = 0; points && i < n; i++) {
         points[i] = m->quantiles[i];
         et_assert(isfinite(points[i]) && (!i || points[i - 1] <= points[i])); /* metadata.h */
@@ -381,7 +381,7 @@ int et_apply_quantile(const et_fitted_transform *f, const et_reading *value, voi
 /* portion as nodes, float64 [rows, count]. A constant column gets 0.5, which becomes 0. */
 static const char *emit_portions(const et_emitting *e)
 {
-    const char **parts = et_alloc_zero((size_t)e->count, sizeof *parts), *y = NULL;
+    const char **parts = et_alloc_zero(e->count, sizeof *parts), *y = NULL;
     for (int i = 0; parts && i < e->count; i++) {
         const et_fitted_transform *f = e->fitted[i];
         const int64_t at = i;

@@ -51,7 +51,7 @@ void et_words_fit(et_fitted_transform *fitted, const et_fitting *with)
     fitted->width = 2 * with->spec->words - 1;
     fitted->cardinality = with->spec->buckets;
     fitted->unknown = -1;
-    const char **names = et_arena_array(with->arena, (size_t)fitted->width, sizeof *names);
+    const char **names = et_arena_array(with->arena, fitted->width, sizeof *names);
     fitted->column = names;
     for (int64_t i = 0; names && i < fitted->width; i++)
         names[i] = with->name;

@@ -283,11 +283,11 @@ et_csv_known et_columns_known(const et_row_layout *layout, char delimiter)
 static int make(et_columns *self, int count, et_error *error)
 {
     *self = (et_columns){ .count = count };
-    self->column = et_alloc_zero((size_t)count, sizeof *self->column);
-    self->cells = et_alloc_zero((size_t)count, sizeof *self->cells);
+    self->column = et_alloc_zero(count, sizeof *self->column);
+    self->cells = et_alloc_zero(count, sizeof *self->cells);
     return self->column && self->cells
                ? ET_OK
-               : et_alloc_failed(error, (size_t)count * sizeof *self->cells, "columns");
+               : et_alloc_failed(error, count * sizeof *self->cells, "columns");
 }
 
 static int columns_copy(et_columns *to, const et_columns *from, et_error *error)
@@ -298,7 +298,7 @@ static int columns_copy(et_columns *to, const et_columns *from, et_error *error)
     if (status)
         et_columns_release(to);
     else
-        memcpy(to->column, from->column, (size_t)from->count * sizeof *to->column);
+        memcpy(to->column, from->column, from->count * sizeof *to->column);
     return status;
 }
 
@@ -405,9 +405,9 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
     et_header header = self->options.header;
     if (self->same.count && (header == ET_HEADER_THERE || et_same_header_is(&self->same, row))) {
         /* Finds the columns of a file with the first file's header, in any order. */
-        int *position = et_alloc((size_t)self->same.count, sizeof *position);
+        int *position = et_alloc(self->same.count, sizeof *position);
         if (!position)
-            return et_alloc_failed(error, (size_t)self->same.count * sizeof *position, "columns");
+            return et_alloc_failed(error, self->same.count * sizeof *position, "columns");
         int status = et_same_header_find(&self->same, position, path, row, error);
         if (!status)
             status = columns_copy(&self->columns, &self->first, error);
@@ -421,7 +421,7 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
         header = ET_HEADER_ABSENT;
     int status = et_columns_find(&self->columns, self->rows.layout, row, header,
                                  !self->options.no_targets, path, error);
-    const size_t size = (size_t)self->columns.count * sizeof *self->columns.column;
+    const size_t size = self->columns.count * sizeof *self->columns.column;
     if (!status && self->same.count == row->count &&
         memcmp(self->columns.column, self->first.column, size) != 0)
         status = et_same_header_absent(&self->same, path, row->line, error);

@@ -161,7 +161,7 @@ int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_s
 {
     (void)options; /* a field that a record does not have is missing, also a target */
     et_assert(paths->count > 0);
-    const size_t size = sizeof(example_rows) + (size_t)layout->count * sizeof(et_reading);
+    const size_t size = sizeof(example_rows) + layout->count * sizeof(et_reading);
     example_rows *self = et_rows_new(size, &example_rows_class, layout, *paths, error);
     if (!self)
         return ET_ENOMEM;
@@ -298,7 +298,7 @@ int et_rows_open_instances(et_rows **out, const et_row_layout *layout, const et_
                            size_t count, bool examples, const et_rows_options *options,
                            et_error *error)
 {
-    const size_t size = sizeof(instance_rows) + (size_t)layout->count * sizeof(et_reading);
+    const size_t size = sizeof(instance_rows) + layout->count * sizeof(et_reading);
     instance_rows *self =
         et_rows_new(size, &instance_rows_class, layout, (et_strings){ &instance_name, 1 }, error);
     if (!self)

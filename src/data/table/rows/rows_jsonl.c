@@ -268,7 +268,7 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
     const et_row_layout *layout = columns->layout;
     int status = ET_OK, lacking = 0; /* columns that predictions need and the row does not have */
     bool known = false, unknown = false;
-    memset(cells, 0, (size_t)layout->count * sizeof *cells);
+    memset(cells, 0, layout->count * sizeof *cells);
     for (const et_value *v = object->first; v && !status; v = v->next) {
         int field = et_schema_position(layout->schema, v->key);
         known |= field >= 0;
@@ -423,7 +423,7 @@ static int open_objects(et_rows **out, const et_strings *paths, const et_json_co
                         et_error *error)
 {
     et_assert(paths->count > 0);
-    const size_t size = sizeof(object_rows) + (size_t)columns->layout->count * sizeof(et_cell);
+    const size_t size = sizeof(object_rows) + columns->layout->count * sizeof(et_cell);
     object_rows *self = et_rows_new(size, &object_rows_class, columns->layout, *paths, error);
     if (!self)
         return ET_ENOMEM;

@@ -126,7 +126,7 @@ static uint32_t *find_slot(const table *t, const et_column_metadata *c, const ch
 
 static const void *copy_array(et_metadata *metadata, const void *from, int count, size_t size)
 {
-    void *to = from && count ? et_arena_array(&metadata->arena, (size_t)count, size) : NULL;
+    void *to = from && count ? et_arena_array(&metadata->arena, count, size) : NULL;
     if (to)
         memcpy(to, from, (size_t)count * size);
     return to;
@@ -148,7 +148,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     copy->quantiles =
         copy_array(metadata, column->quantiles, column->quantile_count, sizeof *column->quantiles);
     const int count = column->entry_count;
-    const char **to = count ? et_arena_array(&metadata->arena, (size_t)count, sizeof *to) : NULL;
+    const char **to = count ? et_arena_array(&metadata->arena, count, sizeof *to) : NULL;
     for (int i = 0; to && i < count; i++)
         to[i] = et_arena_strdup(&metadata->arena, column->entries[i]);
     copy->entries = (const char *const *)to;

@@ -169,9 +169,9 @@ static int make(et_schema **out, const et_schema_field *fields, int count, const
     if (!schema)
         return et_alloc_failed(error, sizeof *schema, "a schema");
     int status = ET_OK;
-    schema->fields = et_arena_array(&schema->arena, (size_t)count, sizeof *schema->fields);
+    schema->fields = et_arena_array(&schema->arena, count, sizeof *schema->fields);
     if (!schema->fields)
-        status = et_alloc_failed(error, (size_t)count * sizeof *schema->fields, "a schema");
+        status = et_alloc_failed(error, count * sizeof *schema->fields, "a schema");
     for (int i = 0; i < count && !status; i++)
         status = add_field(schema, &fields[i], from, error);
     if (status) {

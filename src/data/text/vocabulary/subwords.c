@@ -79,10 +79,10 @@ static int make_table(et_subwords *self, const et_vocabulary *vocabulary, et_err
     while (slots < 2 * (size_t)self->count)
         slots *= 2;
     self->mask = slots - 1;
-    self->pieces = et_alloc_zero((size_t)self->count, sizeof *self->pieces);
+    self->pieces = et_alloc_zero(self->count, sizeof *self->pieces);
     self->slots = et_alloc(slots, sizeof *self->slots);
     if (!self->pieces || !self->slots)
-        return et_alloc_failed(error, (size_t)self->count * sizeof *self->pieces, "sub-words");
+        return et_alloc_failed(error, self->count * sizeof *self->pieces, "sub-words");
     for (size_t i = 0; i < slots; i++)
         self->slots[i] = -1;
     for (int32_t id = 0; id < self->count; id++) {
@@ -289,7 +289,7 @@ static void draw_word(const et_subwords *self, word *of, draws *from)
         count++;
         end = taken;
     }
-    memcpy(of->ids, ids, (size_t)count * sizeof *ids);
+    memcpy(of->ids, ids, count * sizeof *ids);
     of->count = count;
 }
 

@@ -33,7 +33,7 @@ const et_op_functions et_cpu_SCALED_COPIES = { .run = run_scaled_copies };
 static size_t scratch_of_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
 {
     const int64_t count = et_shape_count(TENSOR_IN(1)->shape) + et_shape_count(TENSOR_IN(2)->shape);
-    return (size_t)count * sizeof(float);
+    return count * sizeof(float);
 }
 
 static void run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)

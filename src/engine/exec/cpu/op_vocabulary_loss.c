@@ -205,7 +205,7 @@ const et_op_functions et_cpu_VOCABULARY_BEST = { .run = run_vocabulary_best,
 static size_t scratch_of_candidates(const et_plan *plan, const et_plan_call *call)
 {
     (void)plan;
-    return (size_t)call->node->attributes.classes * sizeof(int32_t);
+    return call->node->attributes.classes * sizeof(int32_t);
 }
 
 enum { ABSENT = -1, LABELLED = -2 };

@@ -71,7 +71,7 @@ static void add_weight(draft *d, int i)
     } else if (precision == INT8) {
         const bool by_rows = et_stored_weight_by_rows(name);
         const int64_t rows = shape.size[0], columns = shape.size[1];
-        int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
+        int8_t *q = et_arena_alloc(&d->arena, et_shape_count(shape));
         float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
         const char *key = et_arena_printf(&d->arena, ET_STORED_SCALE "%s", name);
         if (q && scale)
