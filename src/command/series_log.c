@@ -42,9 +42,8 @@ int et_series_log_open(et_series_log *log, const char *model_dir, const et_serie
     *log = (et_series_log){ .run = run, .text = ET_STRBUF_INIT };
     log->path = et_path_of(model_dir, ET_SERIES_LOG);
     const char *path = log->path.text;
-    log->item = et_alloc_zero(run->count, sizeof *log->item);
-    if (!log->item)
-        return et_alloc_failed(error, run->count * sizeof *log->item, "candidates");
+    if (ET_ALLOC_ZERO(log->item, run->count, "candidates", error))
+        return ET_ENOMEM;
     if (!et_file_exists(path))
         return ET_OK;
     et_json_lines lines;

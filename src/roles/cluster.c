@@ -203,9 +203,9 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
     const et_job_task *task = et_job_config_task(options->config);
     const et_strings *servers = &cluster->addresses[ET_JOB_PARAM_SERVER];
     bool worker = task->role == ET_JOB_WORKER;
-    const char **connect = et_alloc_zero(servers->count + 1, sizeof *connect);
-    if (!connect)
-        return et_alloc_failed(error, 0, "a connection");
+    const char **connect;
+    if (ET_ALLOC_ZERO(connect, servers->count + 1, "a connection", error))
+        return ET_ENOMEM;
     if (task->role != ET_JOB_MASTER)
         connect[0] = cluster->addresses[ET_JOB_MASTER].items[0];
     for (size_t i = 0; task->role != ET_JOB_PARAM_SERVER && i < servers->count; i++)

@@ -399,9 +399,9 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error)
 {
     *out = NULL;
-    cluster_trainer *c = et_alloc_zero(1, sizeof *c);
-    if (!c)
-        return et_alloc_failed(error, sizeof *c, "a master");
+    cluster_trainer *c;
+    if (ET_ALLOC_ZERO(c, 1, "a master", error))
+        return ET_ENOMEM;
     c->trainer.class = &cluster_class;
     c->inner = trainer;
     c->options = options;

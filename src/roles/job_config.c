@@ -266,9 +266,8 @@ static int copy(et_arena *arena, const et_value **to, const et_value *from, et_e
 int et_job_config_new(et_job_config **out, const et_value *task, const et_value *cluster,
                       const et_value *job, const et_value *env, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    if (!*out)
-        return et_alloc_failed(error, sizeof **out, "a configuration");
+    if (ET_ALLOC_ZERO(*out, 1, "a configuration", error))
+        return ET_ENOMEM;
     int status = copy(&(*out)->arena, &job, job, error);
     if (!status && !(status = copy(&(*out)->arena, &env, env, error)))
         status = fill(*out, task, cluster, job, env, "configuration", error);
@@ -279,9 +278,8 @@ int et_job_config_parse(et_job_config **out, const char *text, size_t length, co
                         et_error *error)
 {
     et_value *root = NULL;
-    *out = et_alloc_zero(1, sizeof **out);
-    if (!*out)
-        return et_alloc_failed(error, sizeof **out, "a configuration");
+    if (ET_ALLOC_ZERO(*out, 1, "a configuration", error))
+        return ET_ENOMEM;
     int status =
         length > ET_JOB_CONFIG_MAX
             ? et_fail(error, ET_EFORMAT, "%s: longer than %zu bytes", name, ET_JOB_CONFIG_MAX)
@@ -383,9 +381,9 @@ int et_job_config_create_device_setter(et_device_setter **out, const et_job_conf
                                        const et_arguments *args, et_error *error)
 {
     *out = NULL;
-    et_device_setter *setter = et_alloc_zero(1, sizeof *setter);
-    if (!setter)
-        return et_alloc_failed(error, sizeof *setter, "a device setter");
+    et_device_setter *setter;
+    if (ET_ALLOC_ZERO(setter, 1, "a device setter", error))
+        return ET_ENOMEM;
     setter->config = config;
     setter->servers = config->cluster.addresses[ET_JOB_PARAM_SERVER].count;
     setter->tells = args && args->log_device_placement;

@@ -56,9 +56,9 @@ int et_job_config_create_server(et_job_server **out, const et_job_config *config
     *out = NULL;
     if (!et_job_config_distributed(config))
         return ET_OK;
-    et_job_server *server = et_alloc_zero(1, sizeof *server);
-    if (!server)
-        return et_alloc_failed(error, sizeof *server, "a server");
+    et_job_server *server;
+    if (ET_ALLOC_ZERO(server, 1, "a server", error))
+        return ET_ENOMEM;
     server->config = config;
     const et_job_task *task = et_job_config_task(config);
     int status = et_wire_check(error);

@@ -112,9 +112,9 @@ static void *wait_for(void *gate)
 int et_threads_check(int count, size_t stack, et_error *error)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t *threads = et_alloc(count, sizeof *threads);
-    if (!threads)
-        return et_alloc_failed(error, count * sizeof *threads, "threads");
+    pthread_t *threads;
+    if (ET_ALLOC(threads, count, "threads", error))
+        return ET_ENOMEM;
     int started = 0, status = ET_OK;
     pthread_mutex_lock(&gate);
     while (started < count && !status) {

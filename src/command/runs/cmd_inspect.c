@@ -173,9 +173,9 @@ static void join_blocks(inspection *it)
 static int make_blocks(inspection *it, et_error *error)
 {
     size_t count = et_safetensors_count(it->file), weights = 0;
-    const et_safetensors_tensor **sorted = et_alloc(count + 1, sizeof *sorted);
-    if (!sorted)
-        return et_alloc_failed(error, count * sizeof *sorted, "parameters by block");
+    const et_safetensors_tensor **sorted;
+    if (ET_ALLOC(sorted, count + 1, "parameters by block", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
         if (part_of(tensor->name) == PART_WEIGHTS)

@@ -254,9 +254,9 @@ static int unknown_order(const table *t, et_error *error)
     size_t series = 0, count = 0;
     for (size_t i = 0; i < t->histories.count; i++)
         series += t->histories.items[i]->count;
-    const char **names = et_alloc(ORDERS + t->column_count + series + 1, sizeof *names);
-    if (!names)
-        return et_alloc_failed(error, t->column_count * sizeof *names, "names");
+    const char **names;
+    if (ET_ALLOC(names, ORDERS + t->column_count + series + 1, "names", error))
+        return ET_ENOMEM;
     for (; count < ORDERS; count++)
         names[count] = orders[count];
     for (size_t i = 0; i < t->column_count; i++)

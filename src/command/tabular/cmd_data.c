@@ -463,9 +463,9 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const et_ana
 {
     const et_feature_choice choice = et_analyze_choice(how);
     const int count = et_schema_count(analysis->schema);
-    et_column_use *uses = et_alloc(count, sizeof *uses);
-    if (!uses)
-        return et_alloc_failed(error, count * sizeof *uses, "columns");
+    et_column_use *uses;
+    if (ET_ALLOC(uses, count, "columns", error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++) {
         const et_schema_field *field = et_schema_at(analysis->schema, i);
         uses[i] =

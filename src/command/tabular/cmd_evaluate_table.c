@@ -332,9 +332,8 @@ int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets
     c->chart.title = roc ? "ROC" : "calibration";
     c->chart.y_label = roc ? "true positive rate" : "fraction that is right";
     c->chart.x_label = roc ? "false positive rate" : "probability";
-    c->curves = et_alloc_zero(c->capacity, sizeof *c->curves);
-    if (!c->curves)
-        return et_alloc_failed(error, c->capacity * sizeof *c->curves, "curves");
+    if (ET_ALLOC_ZERO(c->curves, c->capacity, "curves", error))
+        return ET_ENOMEM;
     c->chart.curves = c->curves;
     int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)

@@ -388,9 +388,9 @@ static int add_number_charts(reporting *r, const et_number_rows *rows, et_error 
     double predicted[2] = { (double)INFINITY, -(double)INFINITY };
     double span[2] = { (double)INFINITY, -(double)INFINITY }; /* of both lists of numbers */
     const double zero[2] = { 0, 0 };
-    double *residual = et_alloc(rows->count + 1, sizeof *residual);
-    if (!residual)
-        return et_alloc_failed(error, rows->count * sizeof *residual, "residuals");
+    double *residual;
+    if (ET_ALLOC(residual, rows->count + 1, "residuals", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < rows->count; i++) {
         residual[i] = rows->truth[i] - rows->predicted[i];
         predicted[0] = fmin(predicted[0], rows->predicted[i]);

@@ -206,9 +206,9 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
         return et_fail(
             error, ET_ECONFIG,
             "--precision: models of tables always use the precision of training; leave it out");
-    predictions *all = et_alloc_zero(1, sizeof *all);
-    if (!all)
-        return et_alloc_failed(error, sizeof *all, "a service");
+    predictions *all;
+    if (ET_ALLOC_ZERO(all, 1, "a service", error))
+        return ET_ENOMEM;
     all->service.ET_CLASS = &et_tabular_service;
     pthread_mutex_init(&all->lock, NULL);
     all->items_max = options->items_max;

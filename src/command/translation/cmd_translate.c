@@ -172,9 +172,9 @@ static void count(et_document_counts *all, const et_document_counts *some)
 static int translate_round(documents *texts, et_translator *translator, et_document *document,
                            const char *const *lines, size_t lines_count, et_error *error)
 {
-    char **results = et_alloc_zero(lines_count, sizeof *results);
-    if (!results)
-        return et_alloc_failed(error, lines_count * sizeof *results, "translations");
+    char **results;
+    if (ET_ALLOC_ZERO(results, lines_count, "translations", error))
+        return ET_ENOMEM;
     et_translator_set_first_line(translator, texts->translated + 1);
     et_translator_set_line_numbers(translator, et_document_line_numbers(document));
     int status = et_translator_translate(translator, lines, lines_count, results, error);

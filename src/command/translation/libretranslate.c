@@ -203,9 +203,8 @@ static int open_targets(et_libre_languages *l, const char *given, const char *ta
     const et_strings *list = own ? tags : l->known;
     const char *only = own && list->count == 1 && !all ? target : "";
     int status = ET_OK;
-    l->targets = et_alloc_zero(list->count + 1, sizeof *l->targets);
-    if (!l->targets)
-        return et_alloc_failed(error, list->count * sizeof *l->targets, "languages");
+    if (ET_ALLOC_ZERO(l->targets, list->count + 1, "languages", error))
+        return ET_ENOMEM;
     for (size_t i = 0; i < list->count && !status; i++)
         status = add_tag(l, list->items[i], own, only, error);
     if (!status && list->count && *target && !all && !*only) {
@@ -618,9 +617,8 @@ static int open_texts(et_libre *r, const et_value *q, et_error *error)
 {
     int status = ET_OK;
     r->list = q->kind == ET_VALUE_LIST;
-    r->texts = et_alloc_zero(r->list ? q->count : 1, sizeof *r->texts);
-    if (!r->texts)
-        return et_alloc_failed(error, q->count * sizeof *r->texts, "texts");
+    if (ET_ALLOC_ZERO(r->texts, r->list ? q->count : 1, "texts", error))
+        return ET_ENOMEM;
     if (!r->list)
         return open_text(r, q, error);
     for (const et_value *v = q->first; v && !status; v = v->next)
@@ -761,8 +759,8 @@ static bool take_hypotheses(text *t, const et_hypotheses *found, size_t first, i
 static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t first, et_error *error)
 {
     const size_t total = et_libre_count(r);
-    char **results = et_alloc(total + 1, sizeof *results);
-    int status = results ? ET_OK : et_alloc_failed(error, total * sizeof *results, "texts");
+    char **results;
+    int status = ET_ALLOC(results, total + 1, "texts", error);
     for (size_t i = 0, count; i < r->count && !status; i++, first += count) {
         text *t = &r->texts[i];
         size_t left;

@@ -346,9 +346,8 @@ void et_lines_clear(et_lines *lines)
 static int split_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
 {
     et_assert(!targets->count && !targets->items);
-    targets->items = et_alloc_zero(lines->count ? lines->count : 1, sizeof *targets->items);
-    if (!targets->items)
-        return et_alloc_failed(error, lines->count * sizeof *targets->items, "pairs");
+    if (ET_ALLOC_ZERO(targets->items, lines->count ? lines->count : 1, "pairs", error))
+        return ET_ENOMEM;
     targets->capacity = lines->count;
     for (size_t i = 0; i < lines->count; i++) {
         char *tab = strchr(lines->items[i], '\t');

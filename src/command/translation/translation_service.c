@@ -334,9 +334,9 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
                         et_error *error)
 {
     *out = NULL;
-    translations *all = et_alloc_zero(1, sizeof *all);
-    if (!all)
-        return et_alloc_failed(error, sizeof *all, "a service");
+    translations *all;
+    if (ET_ALLOC_ZERO(all, 1, "a service", error))
+        return ET_ENOMEM;
     all->service.ET_CLASS = &et_translation_service;
     all->keyed = options->keyed;
     int status = open_models(&all->models, model_dir, options, error);

@@ -263,9 +263,9 @@ int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_erro
 {
     *out = NULL;
     et_assert(options->class && options->read && options->done && options->queue > 0);
-    et_batcher *b = et_alloc_zero(1, sizeof *b);
-    if (!b)
-        return et_alloc_failed(error, sizeof *b, "a queue");
+    et_batcher *b;
+    if (ET_ALLOC_ZERO(b, 1, "a queue", error))
+        return ET_ENOMEM;
     b->options = *options;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);

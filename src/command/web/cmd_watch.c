@@ -165,9 +165,9 @@ static int board_open(et_board **out, const et_program *program, const char *dir
                       et_error *error)
 {
     *out = NULL;
-    et_board *board = et_alloc_zero(1, sizeof *board);
-    if (!board)
-        return et_alloc_failed(error, sizeof *board, "a list of runs");
+    et_board *board;
+    if (ET_ALLOC_ZERO(board, 1, "a list of runs", error))
+        return ET_ENOMEM;
     board->program = program;
     board->searched = board->updated = -(double)INFINITY;
     board->directory = et_strdup(directory);

@@ -344,9 +344,9 @@ static int sampler_open(et_source **out, et_source *inner, const char *name, et_
             error, ET_ECONFIG,
             "field %s, %s for each %s: cannot draw from it; choose a field with rows of numbers",
             name, et_dtype_name(field->dtype), layout->kind[field->kind]);
-    sampler *self = et_alloc(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a sampler");
+    sampler *self;
+    if (ET_ALLOC(self, 1, "a sampler", error))
+        return ET_ENOMEM;
     *self = draws;
     self->field = at;
     self->kernels = et_kernels_best();

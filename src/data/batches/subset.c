@@ -462,9 +462,9 @@ int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *
     et_layout layout = inner->layout;
     et_batch *batch = NULL;
     int64_t kept = 0;
-    uint32_t *which = et_alloc(inner->count, sizeof *which);
-    if (!which)
-        return et_alloc_failed(error, inner->count * sizeof *which, "a filter");
+    uint32_t *which;
+    if (ET_ALLOC(which, inner->count, "a filter", error))
+        return ET_ENOMEM;
     layout.capacity[0] = ROWS;
     for (int k = 1; k < layout.kinds; k++)
         layout.capacity[k] = ROWS * (inner->largest[k] > 0 ? inner->largest[k] : 1);
@@ -532,9 +532,9 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
     int status = et_split_size(&size, count, options, error);
     if (status || !fields)
         return status;
-    uint32_t *which = et_alloc(count, sizeof *which);
-    if (!which)
-        return et_alloc_failed(error, count * sizeof *which, "a split of arrays");
+    uint32_t *which;
+    if (ET_ALLOC(which, count, "a split of arrays", error))
+        return ET_ENOMEM;
     et_random random = { .seed = options->seed, .site = et_random_site("split") };
     for (int64_t i = 0; i < count; i++)
         which[i] = (uint32_t)i;

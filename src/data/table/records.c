@@ -201,10 +201,7 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
 static int read_files(record_files *self, const et_strings *paths, const char *cache,
                       et_error *error)
 {
-    self->files = et_alloc_zero(paths->count, sizeof *self->files);
-    int status = self->files
-                     ? ET_OK
-                     : et_alloc_failed(error, paths->count * sizeof *self->files, "record files");
+    int status = ET_ALLOC_ZERO(self->files, paths->count, "record files", error);
     for (size_t i = 0; !status && i < paths->count; i++) {
         file *f = &self->files[self->count++];
         f->path = paths->items[i];
@@ -638,9 +635,9 @@ int et_records_open(et_samples **out, const char *const *paths, size_t count,
     if ((o->shards || o->shard) && (o->shards < 1 || o->shard < 0 || o->shard >= o->shards))
         return et_fail(error, ET_ECONFIG, "shard %lld of %lld: shards are numbered from 0",
                        (long long)o->shard, (long long)o->shards);
-    records *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "records");
+    records *self;
+    if (ET_ALLOC_ZERO(self, 1, "records", error))
+        return ET_ENOMEM;
     self->samples.class = &records_class;
     int status = add_fields(self, fields, field_count, error);
     if (!status)

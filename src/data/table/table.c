@@ -513,9 +513,9 @@ static int new_table(table **out, const et_encoder *encoder, const et_strings *p
                      et_error *error)
 {
     const et_layout *layout = et_encoder_layout(encoder);
-    table *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a table");
+    table *self;
+    if (ET_ALLOC_ZERO(self, 1, "a table", error))
+        return ET_ENOMEM;
     et_arena *arena = &self->arena;
     self->samples.class = &table_class;
     self->samples.layout = *layout;

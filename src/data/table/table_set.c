@@ -154,9 +154,9 @@ static int check_one(const char *what, const void *object, const char *path, et_
 static int make_features(et_table_set *self, const et_schema *schema, et_error *error)
 {
     int count = et_schema_count(schema);
-    et_feature_spec *specs = et_alloc_zero(count, sizeof *specs);
-    if (!specs)
-        return et_alloc_failed(error, sizeof *specs, "features");
+    et_feature_spec *specs;
+    if (ET_ALLOC_ZERO(specs, count, "features", error))
+        return ET_ENOMEM;
     int features = 0;
     for (int i = 0; i < count; i++) {
         const et_schema_field *f = et_schema_at(schema, i);
@@ -189,9 +189,9 @@ static int find_schema(et_table_set *self, const et_table_set_options *o, const 
         status = et_frame_check(frame, error);
         if (status)
             return status;
-        et_schema_field *fields = et_alloc_zero(frame->column_count, sizeof *fields);
-        if (!fields)
-            return et_alloc_failed(error, sizeof *fields, "a schema");
+        et_schema_field *fields;
+        if (ET_ALLOC_ZERO(fields, frame->column_count, "a schema", error))
+            return ET_ENOMEM;
         for (int i = 0; i < frame->column_count; i++) {
             fields[i].name = frame->columns[i].name;
             fields[i].type = et_column_field_type(frame->columns[i].type);
@@ -216,9 +216,9 @@ static int find_metadata(et_table_set *self, const et_table_set_options *o, cons
     if (frame && !o->metadata)
         return frame_metadata(&self->metadata, frame, error);
     int count = o->metadata ? et_metadata_count(o->metadata) : 0;
-    et_column_metadata *columns = et_alloc(count, sizeof *columns);
-    if (!columns)
-        return et_alloc_failed(error, sizeof *columns, "metadata");
+    et_column_metadata *columns;
+    if (ET_ALLOC(columns, count, "metadata", error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++)
         columns[i] = *et_metadata_at(o->metadata, i);
     status = et_metadata_create(&self->metadata, columns, count, error);
@@ -236,9 +236,9 @@ static int find_features(et_table_set *self, const et_table_set_options *o, cons
         return et_feature_set_load(&self->features, o->features_path, error);
     if (o->features) {
         int count = et_feature_set_count(o->features);
-        et_feature_spec *specs = et_alloc(count, sizeof *specs);
-        if (!specs)
-            return et_alloc_failed(error, sizeof *specs, "features");
+        et_feature_spec *specs;
+        if (ET_ALLOC(specs, count, "features", error))
+            return ET_ENOMEM;
         for (int i = 0; i < count; i++)
             specs[i] = *et_feature_set_at(o->features, i);
         status = et_feature_set_make(&self->features, specs, count,
@@ -285,9 +285,9 @@ int et_table_set_open(et_table_set **out, const et_table_set_member *members, in
                                members[i].name);
     }
     const et_table_columns *first = count ? members[0].source : NULL;
-    et_table_set *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a data set");
+    et_table_set *self;
+    if (ET_ALLOC_ZERO(self, 1, "a data set", error))
+        return ET_ENOMEM;
     int status = find_all(self, options, first && first->in_memory ? &first->frame : NULL, error);
     if (!status) {
         /* The last thing that can fail: the sources are the caller's until then. */
@@ -341,9 +341,9 @@ static int open_sources(et_table_set **out, const et_table_set_frame *frames,
     int status = ET_OK;
     if (count < 1 || (!frames && !paths))
         return et_fail(error, ET_ECONFIG, "At least one DataSource must be specified.");
-    et_table_set_member *parts = et_alloc_zero(count, sizeof *parts);
-    if (!parts)
-        return et_alloc_failed(error, sizeof *parts, "a data set");
+    et_table_set_member *parts;
+    if (ET_ALLOC_ZERO(parts, count, "a data set", error))
+        return ET_ENOMEM;
     for (int i = 0; !status && i < count; i++) {
         et_table_columns **source = &parts[i].source;
         parts[i].name = frames ? frames[i].name : paths[i].name;

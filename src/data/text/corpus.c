@@ -124,9 +124,9 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     int status = et_corpus_paths_check(paths, error);
     if (status)
         return status;
-    et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);
-    if (!corpus)
-        return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
+    et_corpus *corpus;
+    if (ET_ALLOC_ZERO(corpus, 1, "a corpus reader", error))
+        return ET_ENOMEM;
     corpus->paths = paths;
     corpus->tag = paths->tag;
     corpus->tag_length = paths->tag ? strlen(paths->tag) : 0;

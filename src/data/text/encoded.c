@@ -168,9 +168,9 @@ static seen_pair *find_seen(seen_pair *table, uint64_t capacity, uint64_t source
 static int grow_seen(builder *build, et_error *error)
 {
     uint64_t capacity = build->seen_capacity ? 2 * build->seen_capacity : 4096;
-    seen_pair *table = et_alloc_zero(capacity, sizeof *table);
-    if (!table)
-        return et_alloc_failed(error, capacity * sizeof *table, "finding duplicates");
+    seen_pair *table;
+    if (ET_ALLOC_ZERO(table, capacity, "finding duplicates", error))
+        return ET_ENOMEM;
     for (uint64_t i = 0; i < build->seen_capacity; i++)
         if (build->seen[i].used)
             *find_seen(table, capacity, build->seen[i].source, build->seen[i].target) =
@@ -853,9 +853,9 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sid
 {
     et_assert(options->max_seq_length >= 0 && options->max_ratio >= 0 && options->limit >= 0);
     uint64_t key;
-    whole *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "the encoded corpus");
+    whole *self;
+    if (ET_ALLOC_ZERO(self, 1, "the encoded corpus", error))
+        return ET_ENOMEM;
     self->paths = *paths;
     int status = et_corpus_paths_check(paths, error);
     self->files[0] = et_corpus_files(paths, false)->count;

@@ -161,9 +161,9 @@ int et_text_open(et_text **out, const et_strings *paths, et_error *error)
             return status;
         close(fd);
     }
-    et_text *text = et_alloc_zero(1, sizeof *text);
-    if (!text)
-        return et_alloc_failed(error, sizeof *text, "a text reader");
+    et_text *text;
+    if (ET_ALLOC_ZERO(text, 1, "a text reader", error))
+        return ET_ENOMEM;
     text->paths = paths;
     text->buffer = et_alloc(BUFFER_SIZE, 1);
     int status = text->buffer ? open_file(text, error)

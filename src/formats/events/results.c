@@ -52,9 +52,9 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
     *out = NULL;
     if (!directory && (!name || !*name))
         return et_fail(error, ET_ECONFIG, "give a directory for results, or a name for it");
-    et_results *results = et_alloc_zero(1, sizeof *results);
-    if (!results)
-        return et_alloc_failed(error, sizeof *results, "results");
+    et_results *results;
+    if (ET_ALLOC_ZERO(results, 1, "results", error))
+        return ET_ENOMEM;
     const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID"); /* it has set the directory */
     results->directory = directory                   ? et_path_print("%s", directory)
                          : experiment && *experiment ? et_path_print(".")

@@ -20,9 +20,8 @@ struct et_summary {
 
 int et_summary_new(et_summary **out, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    if (!*out)
-        return et_alloc_failed(error, sizeof **out, "a summary");
+    if (ET_ALLOC_ZERO(*out, 1, "a summary", error))
+        return ET_ENOMEM;
     (*out)->bytes = (et_strbuf)ET_STRBUF_INIT;
     return ET_OK;
 }

@@ -177,9 +177,9 @@ static int sort_features(et_example *example, et_error *error)
 
 int et_example_parse(et_example **out, const void *bytes, size_t length, et_error *error)
 {
-    parsed *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a tf.Example");
+    parsed *self;
+    if (ET_ALLOC_ZERO(self, 1, "a tf.Example", error))
+        return ET_ENOMEM;
     et_example_memory room = { .arena = &self->arena };
     int status;
     if ((status = et_example_read(&self->shown, &room, bytes, length, error)) ||

@@ -245,9 +245,9 @@ static void free_writer(et_packed_writer *writer)
 
 int et_packed_writer_open(et_packed_writer **out, const char *path, bool gzip, et_error *error)
 {
-    et_packed_writer *writer = et_alloc(1, sizeof *writer);
-    if (!writer)
-        return et_alloc_failed(error, sizeof *writer, "writing a file");
+    et_packed_writer *writer;
+    if (ET_ALLOC(writer, 1, "writing a file", error))
+        return ET_ENOMEM;
     writer->gzip = false;
     writer->stream = new_stream();
     int status = et_file_writer_open(&writer->file, path, error);

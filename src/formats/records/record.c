@@ -260,9 +260,9 @@ int et_record_writer_open(et_record_writer **out, const char *path, const char *
     int status;
     if ((status = et_path_check(path, error)) || (status = find_file_type(&gzip, file_type, error)))
         return status;
-    et_record_writer *writer = et_alloc_zero(1, sizeof *writer);
-    if (!writer)
-        return et_alloc_failed(error, sizeof *writer, "a record file");
+    et_record_writer *writer;
+    if (ET_ALLOC_ZERO(writer, 1, "a record file", error))
+        return ET_ENOMEM;
     status = et_packed_writer_open(&writer->file, path, gzip, error);
     if (status) {
         et_free(writer);

@@ -191,9 +191,9 @@ static int open_file(et_torch_file *file, et_error *error)
 int et_torch_file_open(et_torch_file **out, const char *path, et_error *error)
 {
     *out = NULL;
-    et_torch_file *file = et_alloc_zero(1, sizeof *file);
-    if (!file)
-        return et_alloc_failed(error, sizeof *file, "a file of weights");
+    et_torch_file *file;
+    if (ET_ALLOC_ZERO(file, 1, "a file of weights", error))
+        return ET_ENOMEM;
     file->path = et_arena_strdup(&file->arena, path);
     int status =
         file->path ? open_file(file, error) : et_alloc_failed(error, strlen(path), "a path");

@@ -197,10 +197,7 @@ int et_assembly_open(et_assembly *assembly, int buffers, size_t largest, et_erro
 {
     et_assert(buffers >= 1);
     *assembly = (et_assembly){ .largest = largest, .buffers = buffers };
-    assembly->buffer = et_alloc_zero(buffers, sizeof *assembly->buffer);
-    return assembly->buffer
-               ? ET_OK
-               : et_alloc_failed(error, buffers * sizeof *assembly->buffer, "messages under way");
+    return ET_ALLOC_ZERO(assembly->buffer, buffers, "messages under way", error);
 }
 
 void et_assembly_release(et_assembly *assembly)

@@ -608,9 +608,9 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     int status = load_library(error);
     if (status)
         return status;
-    et_wire *wire = et_alloc_zero(1, sizeof *wire);
-    if (!wire)
-        return et_alloc_failed(error, sizeof *wire, "a connection");
+    et_wire *wire;
+    if (ET_ALLOC_ZERO(wire, 1, "a connection", error))
+        return ET_ENOMEM;
     wire->link.class = &wire_class;
     wire->role = setup->role;
     wire->servers = setup->servers;

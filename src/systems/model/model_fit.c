@@ -160,9 +160,8 @@ static int keep_best(fit_monitor *w, const et_action_context *now, et_error *err
         return ET_OK;
     const size_t count = (size_t)et_params_elements(w->keeps->params);
     if (!w->best)
-        w->best = et_alloc(count, sizeof *w->best);
-    if (!w->best)
-        return et_alloc_failed(error, count * sizeof *w->best, "the best weights");
+        if (ET_ALLOC(w->best, count, "the best weights", error))
+            return ET_ENOMEM;
     const bool shown = et_model_show_average(w->keeps);
     copy_weights(w, false);
     if (shown)

@@ -253,9 +253,9 @@ int et_model_open(et_model **out, et_build_fn *build, void *payload,
     if (!build)
         return et_fail(error, ET_EUSAGE,
                        "et_model_open: build is NULL; give the function that builds the network");
-    network *n = et_alloc_zero(1, sizeof *n);
-    if (!n)
-        return et_alloc_failed(error, sizeof *n, "a model");
+    network *n;
+    if (ET_ALLOC_ZERO(n, 1, "a model", error))
+        return ET_ENOMEM;
     n->build = build;
     n->payload = payload;
     n->task.class = &network_task;

@@ -105,9 +105,9 @@ int et_trainable_open(et_trainable **out, et_task *task, et_device *device, et_p
 {
     const et_multitask_request request = { device, params, options };
     *out = NULL;
-    et_trainable *trainable = et_alloc_zero(1, sizeof *trainable);
-    if (!trainable)
-        return et_alloc_failed(error, sizeof *trainable, "a trainer");
+    et_trainable *trainable;
+    if (ET_ALLOC_ZERO(trainable, 1, "a trainer", error))
+        return ET_ENOMEM;
     int status = task->class->open_multitask
                      ? task->class->open_multitask(task, &request, &trainable->multitask, error)
                      : et_task_trainer_open(&trainable->one, task, device, params, options, error);

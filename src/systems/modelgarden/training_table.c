@@ -240,9 +240,9 @@ int et_training_table_open(et_sink **out, const et_training_table_options *optio
 {
     *out = NULL;
     et_assert(options->progress || options->print);
-    table *t = et_alloc_zero(1, sizeof *t);
-    if (!t)
-        return et_alloc_failed(error, sizeof *t, "a table");
+    table *t;
+    if (ET_ALLOC_ZERO(t, 1, "a table", error))
+        return ET_ENOMEM;
     t->sink.class = &table_class;
     t->options = *options;
     t->loss_step = -1;

@@ -247,10 +247,10 @@ static int restore_cursor(void *self, const et_value *dict, et_error *error)
 static int data_new(struct et_standard_data **out, const char *name, const et_source_tree *dataset,
                     et_error *error)
 {
-    struct et_standard_data *data = et_alloc_zero(1, sizeof *data);
+    struct et_standard_data *data;
     *out = NULL;
-    if (!data)
-        return et_alloc_failed(error, sizeof *data, "a trainer");
+    if (ET_ALLOC_ZERO(data, 1, "a trainer", error))
+        return ET_ENOMEM;
     int status = et_module_new(&data->module, name, NULL, NULL, error);
     if (!status)
         status = cursor_new(&data->cursor, dataset, error);

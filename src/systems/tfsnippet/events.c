@@ -51,9 +51,9 @@ int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, 
     for (int i = 0; i < count; i++)
         if (!allowed[i])
             return et_fail(error, ET_EUSAGE, "allowed event %d has no name", i);
-    et_event_hub *hub = et_alloc_zero(1, sizeof *hub);
-    if (!hub)
-        return et_alloc_failed(error, sizeof *hub, "events");
+    et_event_hub *hub;
+    if (ET_ALLOC_ZERO(hub, 1, "events", error))
+        return ET_ENOMEM;
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++)
         status = add_event(hub, allowed[i], error);

@@ -254,9 +254,9 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
     int status = check_names(names, count, "collect", error);
     if (status)
         return status;
-    et_outputs *all = et_alloc_zero(1, sizeof *all);
-    if (!all)
-        return et_alloc_failed(error, sizeof *all, "outputs");
+    et_outputs *all;
+    if (ET_ALLOC_ZERO(all, 1, "outputs", error))
+        return ET_ENOMEM;
     all->axis = axis;
     all->outputs = et_arena_array(&all->arena, count, sizeof *all->outputs);
     all->count = count;
@@ -336,9 +336,8 @@ int et_outputs_average(double *out, et_comm *comm, et_pass *pass, et_source *sou
     int status = check_names(names, count, "average", error);
     if (status)
         return status;
-    j.sums = et_alloc_zero(count, sizeof *j.sums);
-    if (!j.sums)
-        return et_alloc_failed(error, count * sizeof *j.sums, "averages");
+    if (ET_ALLOC_ZERO(j.sums, count, "averages", error))
+        return ET_ENOMEM;
     status = run_job(&j, comm, source, add_values, error);
     for (int i = 0; !status && i < count; i++)
         out[i] = j.sums[i] / j.weight;

@@ -235,9 +235,9 @@ int et_loop_print_training_summary(et_loop *loop)
     if ((status = print_line(loop)))
         return status;
     const int count = et_group_count(loop->group);
-    et_variable_shape *variables = et_alloc((size_t)count + 1, sizeof *variables);
-    if (!variables)
-        return et_alloc_failed(&loop->error, count * sizeof *variables, "a table");
+    et_variable_shape *variables;
+    if (ET_ALLOC(variables, (size_t)count + 1, "a table", &loop->error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++) {
         const int param = et_group_param(loop->group, i);
         variables[i] = (et_variable_shape){ et_params_name(loop->params, param),
@@ -508,9 +508,8 @@ int et_summarize_variables(const et_variable_shape *variables, int count,
         return status;
     s.options.title = s.options.title ? s.options.title : "Variables Summary";
     s.options.other_title = s.options.other_title ? s.options.other_title : "Other Variables";
-    s.variables = et_alloc((size_t)count + 1, sizeof *s.variables);
-    if (!s.variables)
-        return et_alloc_failed(error, count * sizeof *s.variables, "a table");
+    if (ET_ALLOC(s.variables, (size_t)count + 1, "a table", error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++)
         s.variables[i] = variables[i];
     if (s.options.sort_by_names)

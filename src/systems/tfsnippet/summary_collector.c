@@ -62,9 +62,9 @@ int et_summary_collector_new(et_summary_collector **out, et_summary_stack *stack
     static const et_summary_collector_options defaults = { .no_add_to_collections = false };
     options = options ? options : &defaults;
     *out = NULL;
-    et_summary_collector *c = et_alloc_zero(1, sizeof *c);
-    if (!c)
-        return et_alloc_failed(error, sizeof *c, "a collector of summaries");
+    et_summary_collector *c;
+    if (ET_ALLOC_ZERO(c, 1, "a collector of summaries", error))
+        return ET_ENOMEM;
     c->stack = stack;
     c->no_add_to_collections = options->no_add_to_collections;
     c->next = stack->collectors;
@@ -137,10 +137,10 @@ int et_summary_stack_new(et_summary_stack **out, et_error *error)
     static const char *const names[] = { ET_SUMMARIES };
     const et_summary_collector_options options = { .collections = { names, 1 } };
     et_summary_collector *bottom = NULL;
-    et_summary_stack *stack = et_alloc_zero(1, sizeof *stack);
+    et_summary_stack *stack;
     *out = NULL;
-    if (!stack)
-        return et_alloc_failed(error, sizeof *stack, "a stack of collectors");
+    if (ET_ALLOC_ZERO(stack, 1, "a stack of collectors", error))
+        return ET_ENOMEM;
     int status = et_summary_collector_new(&bottom, stack, &options, error);
     if (!status)
         status = et_summary_stack_push(stack, bottom, ET_AUTO_HISTOGRAM_OFF, error);
@@ -258,9 +258,9 @@ int et_summary_collector_add_histogram(et_summary_collector *c, const char *name
     if (!tensor.data || count < 1)
         return et_fail(error, ET_EDATA, "the histogram %s: the tensor has no element",
                        name ? name : "without a name");
-    double *values = et_alloc(count, sizeof *values);
-    if (!values)
-        return et_alloc_failed(error, count * sizeof *values, "a histogram");
+    double *values;
+    if (ET_ALLOC(values, count, "a histogram", error))
+        return ET_ENOMEM;
     for (int64_t i = 0; i < count; i++)
         values[i] = et_tensor_number(tensor, i);
     et_summary *summary = NULL;

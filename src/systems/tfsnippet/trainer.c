@@ -187,9 +187,9 @@ int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
                        "give either equal weights for batches or a function for weights");
     if (loop->phase == ET_LOOP_ENDED)
         return et_fail(error, ET_EUSAGE, "the loop has ended: open a new loop");
-    et_loop_evaluator *e = et_alloc_zero(1, sizeof *e);
-    if (!e)
-        return et_alloc_failed(error, sizeof *e, "an evaluator");
+    et_loop_evaluator *e;
+    if (ET_ALLOC_ZERO(e, 1, "an evaluator", error))
+        return ET_ENOMEM;
     e->loop = loop;
     e->options = *o;
     /* The loop's ranks, unless run_batch may have to see all batches. */
@@ -745,9 +745,9 @@ int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, v
         return status;
     if (!ET_VECTOR_GROW(t->hooks, t->hook_capacity, t->hook_count + 1))
         return et_alloc_failed(error, sizeof *t->hooks, "a hook");
-    hook *h = et_alloc(1, sizeof *h);
-    if (!h)
-        return et_alloc_failed(error, sizeof *h, "a hook");
+    hook *h;
+    if (ET_ALLOC(h, 1, "a hook", error))
+        return ET_ENOMEM;
     *h = (hook){ t, kind, every, call, payload, false };
     status = et_event_hub_on(t->events, hook_events[kind][every.steps > 0], run_hook, h, error);
     if (status) {

@@ -525,9 +525,9 @@ int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *ki
                            "kind %d of a multitask: needs a name, fields, open and close, and must "
                            "not be a multitask",
                            i + 1);
-    et_multitask_kind *kind = et_alloc_zero(1, sizeof *kind);
-    if (!kind)
-        return et_alloc_failed(error, sizeof *kind, "a kind of task");
+    et_multitask_kind *kind;
+    if (ET_ALLOC_ZERO(kind, 1, "a kind of task", error))
+        return ET_ENOMEM;
     kind->count = count;
     memcpy(kind->kinds, kinds, count * sizeof(const et_task_kind *));
     int status = make(kind, error);

@@ -48,9 +48,9 @@ static const et_samples_class borrowed_class = {
 
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error)
 {
-    borrowed *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "samples");
+    borrowed *self;
+    if (ET_ALLOC_ZERO(self, 1, "samples", error))
+        return ET_ENOMEM;
     self->samples = *samples;
     self->samples.class = &borrowed_class;
     self->inner = samples;

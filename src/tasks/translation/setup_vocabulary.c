@@ -377,9 +377,9 @@ int et_translation_check_unknowns(const et_translation_task *task, const et_enco
     const et_encoded_sizes *sizes = &encoded->sizes;
     const int64_t longest = sizes->longest_source > sizes->longest_target ? sizes->longest_source
                                                                           : sizes->longest_target;
-    int32_t *ids = et_alloc(longest, sizeof *ids);
-    if (!ids)
-        return et_alloc_failed(error, longest * sizeof *ids, "a sentence");
+    int32_t *ids;
+    if (ET_ALLOC(ids, longest, "a sentence", error))
+        return ET_ENOMEM;
     for (int side = 0; side < ET_SIDES; side++) {
         const int number = (int)(et_vocabularies_role(v, side) - v->roles);
         const int32_t unk = et_vocabulary_unk(v->models[number]);

@@ -462,9 +462,9 @@ static int open_other(et_translation_task *task, const et_data_config *params,
                       et_other_inputs **out, et_error *error)
 {
     const et_translation_options *options = &task->options;
-    et_other_inputs *other = et_alloc_zero(1, sizeof *other);
-    if (!other)
-        return et_alloc_failed(error, sizeof *other, "inputs");
+    et_other_inputs *other;
+    if (ET_ALLOC_ZERO(other, 1, "inputs", error))
+        return ET_ENOMEM;
     int status =
         read_settings(other, params->training ? &options->train_data : &options->validation_data,
                       params->settings, error);
@@ -735,9 +735,9 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     int status = et_translation_check(options, error);
     if (status)
         return status;
-    et_translation_task *task = et_alloc_zero(1, sizeof *task);
-    if (!task)
-        return et_alloc_failed(error, sizeof *task, "a task");
+    et_translation_task *task;
+    if (ET_ALLOC_ZERO(task, 1, "a task", error))
+        return ET_ENOMEM;
     /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
     task->options = *options;
     task->context = *context;

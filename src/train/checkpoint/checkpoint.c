@@ -33,9 +33,8 @@
 static int list_tensors(et_checkpoints *self, et_error *error)
 {
     self->item_count = et_state_tensor_count(self->state);
-    self->items = et_alloc(self->item_count, sizeof *self->items);
-    if (!self->items)
-        return et_alloc_failed(error, self->item_count * sizeof *self->items, "checkpoints");
+    if (ET_ALLOC(self->items, self->item_count, "checkpoints", error))
+        return ET_ENOMEM;
     size_t copied = 0;
     for (size_t i = 0; i < self->item_count; i++) {
         const et_state_tensor *from = et_state_tensor_at(self->state, i);

@@ -53,8 +53,7 @@ struct et_state {
 
 int et_state_new(et_state **out, et_error *error)
 {
-    *out = et_alloc_zero(1, sizeof **out);
-    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a state tree");
+    return ET_ALLOC_ZERO(*out, 1, "a state tree", error);
 }
 
 /* The map before the names that it refers to. */

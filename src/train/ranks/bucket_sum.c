@@ -448,10 +448,10 @@ static int make_buffers(et_bucket_sum *self, et_error *error)
 int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t longest,
                        et_error *error)
 {
-    et_bucket_sum *self = et_alloc_zero(1, sizeof *self);
+    et_bucket_sum *self;
     *out = NULL;
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "ranks");
+    if (ET_ALLOC_ZERO(self, 1, "ranks", error))
+        return ET_ENOMEM;
     self->sums = *sums;
     self->longest = longest;
     self->rank = et_comm_rank(sums->comm);

@@ -29,9 +29,8 @@ int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options
                      : ET_OK;
     if (status)
         return status;
-    *out = et_alloc_zero(1, sizeof **out);
-    if (!*out)
-        return et_alloc_failed(error, sizeof **out, "an evaluation");
+    if (ET_ALLOC_ZERO(*out, 1, "an evaluation", error))
+        return ET_ENOMEM;
     if (options)
         (*out)->options = *options;
     return ET_OK;

@@ -653,9 +653,8 @@ static int first_of(int shards, int rank, int ranks)
 /* Lists the sums of all ranks. */
 static int list_nodes(ranked *self, int shards, et_error *error)
 {
-    self->begin = et_alloc((size_t)self->ranks + 1, sizeof *self->begin);
-    if (!self->begin)
-        return et_alloc_failed(error, 0, "ranks");
+    if (ET_ALLOC(self->begin, (size_t)self->ranks + 1, "ranks", error))
+        return ET_ENOMEM;
     for (int pass = 0; pass < 2; pass++) {
         self->count = 0;
         for (int r = 0; r < self->ranks; r++) {
@@ -669,9 +668,8 @@ static int list_nodes(ranked *self, int shards, et_error *error)
         }
         self->begin[self->ranks] = self->count;
         if (!pass)
-            self->nodes = et_alloc(self->count, sizeof *self->nodes);
-        if (!self->nodes)
-            return et_alloc_failed(error, 0, "ranks");
+            if (ET_ALLOC(self->nodes, self->count, "ranks", error))
+                return ET_ENOMEM;
     }
     return ET_OK;
 }
@@ -681,9 +679,8 @@ static int open_exchange(ranked *self, et_error *error)
     int status = et_buckets_divide(&self->buckets, self->tree->params, self->tree->means, error);
     if (status)
         return status;
-    self->moved = et_alloc_zero(self->buckets.trained, sizeof *self->moved);
-    if (!self->moved)
-        return et_alloc_failed(error, self->buckets.trained, "ranks");
+    if (ET_ALLOC_ZERO(self->moved, self->buckets.trained, "ranks", error))
+        return ET_ENOMEM;
     self->listener = (et_plan_listener){ self->buckets.end, self->buckets.trained, hear, self };
     if ((status = et_pass_listen(self->pass, &self->listener, error)))
         return status;
@@ -713,9 +710,9 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
                        "%d rank%s, but an update of %d batch%s: give at least as many batches as "
                        "ranks, and at least two (runtime.data_shards)",
                        ranks, ranks == 1 ? "" : "s", shards, shards == 1 ? "" : "es");
-    ranked *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a reducer");
+    ranked *self;
+    if (ET_ALLOC_ZERO(self, 1, "a reducer", error))
+        return ET_ENOMEM;
     self->reducer = (et_reducer){ .class = &ranked_class,
                                   .shards = shards,
                                   .first = first_of(shards, rank, ranks),
@@ -732,8 +729,7 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
     if (!status) {
         self->row = (size_t)self->most * scalars(self);
         size_t count = ((size_t)self->ranks + 1) * self->row;
-        self->rows = et_alloc_zero(count, sizeof *self->rows);
-        status = self->rows ? ET_OK : et_alloc_failed(error, count * sizeof *self->rows, "ranks");
+        status = ET_ALLOC_ZERO(self->rows, count, "ranks", error);
     }
     if (!status && ranks > 1)
         status = open_exchange(self, error);

@@ -215,9 +215,7 @@ static int go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *e
 
 int et_inner_loop_init(et_inner_loop *loop, size_t actions, et_error *error)
 {
-    loop->actions = et_alloc(actions, sizeof *loop->actions);
-    return loop->actions ? ET_OK
-                         : et_alloc_failed(error, actions * sizeof *loop->actions, "actions");
+    return ET_ALLOC(loop->actions, actions, "actions", error);
 }
 
 void et_inner_loop_release(et_inner_loop *loop)

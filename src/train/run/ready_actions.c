@@ -102,9 +102,9 @@ int et_persisted_value_open(et_persisted_value **out, const et_value *initial_va
                             const char *filename, bool read_only, et_error *error)
 {
     *out = NULL;
-    et_persisted_value *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a persisted value");
+    et_persisted_value *self;
+    if (ET_ALLOC_ZERO(self, 1, "a persisted value", error))
+        return ET_ENOMEM;
     self->read_only = read_only;
     self->filename = filename ? et_strdup(filename) : NULL;
     int status = !filename || self->filename ? read_file(self, error)
@@ -167,9 +167,9 @@ int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_e
     *out = NULL;
     if (!options || !options->metric == !options->value)
         return et_fail(error, ET_EUSAGE, "a new best needs either a metric or a value");
-    et_new_best *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a best value");
+    et_new_best *self;
+    if (ET_ALLOC_ZERO(self, 1, "a best value", error))
+        return ET_ENOMEM;
     self->options = *options;
     self->options.filename = NULL;
     self->options.metric = options->metric ? et_strdup(options->metric) : NULL;

@@ -313,9 +313,8 @@ static int allocate(tree *self, et_error *error)
     int count;
     et_tree_nodes(self->reducer.shards, self->reducer.first, self->reducer.end, NULL, &count);
     size_t bytes = (size_t)(self->means + (one ? 0 : self->trained)) * sizeof(float);
-    self->block = et_alloc_zero((size_t)count * (size_t)self->measures, sizeof *self->block);
-    if (!self->block)
-        return et_alloc_failed(error, self->measures * sizeof *self->block, "a sum");
+    if (ET_ALLOC_ZERO(self->block, (size_t)count * (size_t)self->measures, "a sum", error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++) {
         slot *made = &self->slots[self->slot_count++];
         made->measured = self->block + (size_t)(i * self->measures);
@@ -331,10 +330,10 @@ int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first,
                       et_error *error)
 {
     et_assert(shards >= 1 && first >= 0 && first < end && end <= shards);
-    tree *self = et_alloc_zero(1, sizeof *self);
+    tree *self;
     *out = NULL;
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a reducer");
+    if (ET_ALLOC_ZERO(self, 1, "a reducer", error))
+        return ET_ENOMEM;
     self->reducer = (et_reducer){ .class = shards == 1 ? &leaf_class : &tree_class,
                                   .shards = shards,
                                   .first = first,

@@ -221,9 +221,8 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
 {
     static const char norm[] = ET_LOGGED_GRADIENT_NORM;
     int measures = et_pass_measures(step->parts.pass);
-    step->metric = et_alloc((size_t)measures + 2, sizeof *step->metric);
-    if (!step->metric)
-        return et_alloc_failed(error, measures * sizeof *step->metric, "a step");
+    if (ET_ALLOC(step->metric, (size_t)measures + 2, "a step", error))
+        return ET_ENOMEM;
     int status = et_define_measures(step->parts.metrics, step->parts.pass, parts->prefix,
                                     parts->skip, step->metric, error);
     if (!status)
@@ -248,9 +247,8 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
              et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error)))
         return status;
     if (step->reducer->first == 0) {
-        u->param = et_alloc(all + 1, sizeof *u->param);
-        if (!u->param)
-            return et_alloc_failed(error, all * sizeof *u->param, "a step");
+        if (ET_ALLOC(u->param, all + 1, "a step", error))
+            return ET_ENOMEM;
         for (int i = 0, param; (param = et_optimizer_param(parts->optimizer, i)) >= 0; i++)
             if (et_pass_reaches(parts->pass, param))
                 u->param[u->count++] = param;

@@ -190,10 +190,7 @@ static int score_side(comparison *c, int side, et_score *corpus, et_score *alone
 static int score_all(comparison *c, et_error *error)
 {
     et_score *corpus = NULL, *alone = NULL;
-    c->sentences = et_alloc(c->references.count, sizeof *c->sentences);
-    int status = c->sentences ? ET_OK
-                              : et_alloc_failed(error, c->references.count * sizeof *c->sentences,
-                                                "scores of sentences");
+    int status = ET_ALLOC(c->sentences, c->references.count, "scores of sentences", error);
     if (!status && !(status = kinds[kind_of(c)].make(&corpus, false, error)))
         status = kinds[kind_of(c)].make(&alone, true, error);
     for (int i = 0; i < SIDES && !status; i++)

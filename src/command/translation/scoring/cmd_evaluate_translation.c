@@ -157,9 +157,9 @@ static int evaluate_lines(evaluate_options *args, const et_lines *sources,
 {
     et_assert_equal(sources->count, references->count);
     /* All translations stay in memory, like the references, because scoring needs both. */
-    char **results = et_alloc_zero(sources->count, sizeof *results);
-    if (!results)
-        return et_alloc_failed(error, sources->count * sizeof *results, "translations");
+    char **results;
+    if (ET_ALLOC_ZERO(results, sources->count, "translations", error))
+        return ET_ENOMEM;
     int status = translate(args, sources, results, error);
     int written = ET_OK;
     if (!status && args->work.output)

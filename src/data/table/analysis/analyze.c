@@ -664,9 +664,8 @@ static int open_fields(et_table_stats *stats, et_error *error)
         .distinct_bits = bits,
         .first_rows = FIRST_ALL / fields < FIRST_ROWS ? FIRST_ALL / fields : FIRST_ROWS
     };
-    stats->field = et_alloc(fields, sizeof *stats->field);
-    if (!stats->field)
-        return et_alloc_failed(error, fields * sizeof *stats->field, "columns");
+    if (ET_ALLOC(stats->field, fields, "columns", error))
+        return ET_ENOMEM;
     for (int i = 0; i < fields; i++) {
         room.seed = (uint64_t)i;
         room.format = stats->format[i];

@@ -86,9 +86,9 @@ static int no_such_column(const choosing *c, const char *name, const char *what)
 {
     int count = et_schema_count(c->schema);
     et_strbuf names = ET_STRBUF_INIT;
-    const char **list = et_alloc((size_t)count + 1, sizeof *list);
-    if (!list)
-        return et_alloc_failed(c->error, count * sizeof *list, "names");
+    const char **list;
+    if (ET_ALLOC(list, (size_t)count + 1, "names", c->error))
+        return ET_ENOMEM;
     for (int i = 0; i < count; i++) {
         list[i] = et_schema_at(c->schema, i)->name;
         et_strbuf_printf(&names, "%s%.60s", i ? ", " : "", list[i]);

@@ -543,9 +543,8 @@ static int make(et_encoder **out, const et_schema *schema, const et_metadata *me
                    .problems = ET_PROBLEMS_INIT,
                    .exact = exact,
                    .error = error };
-    b.self = et_alloc_zero(1, sizeof *b.self);
-    if (!b.self)
-        return et_alloc_failed(error, sizeof *b.self, "an encoder");
+    if (ET_ALLOC_ZERO(b.self, 1, "an encoder", error))
+        return ET_ENOMEM;
     const char *source = et_feature_set_source(features);
     char what[ET_ERROR_TEXT_MAX / 8];
     snprintf(what, sizeof what, "%.60s%sschema, metadata and features do not match",

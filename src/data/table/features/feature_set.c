@@ -245,9 +245,9 @@ int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int 
     if (count < 1 || !specs)
         return et_fail(error, ET_ECONFIG, "%s%sa set of %d features: give at least one",
                        name ? name : "", name ? ": " : "", count);
-    et_feature_set *set = et_alloc_zero(1, sizeof *set);
-    if (!set)
-        return et_alloc_failed(error, sizeof *set, "features");
+    et_feature_set *set;
+    if (ET_ALLOC_ZERO(set, 1, "features", error))
+        return ET_ENOMEM;
     int status = ET_OK;
     set->source = name ? et_arena_strdup(&set->arena, name) : NULL;
     set->specs = et_arena_array(&set->arena, count, sizeof *set->specs);

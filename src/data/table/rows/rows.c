@@ -405,9 +405,9 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
     et_header header = self->options.header;
     if (self->same.count && (header == ET_HEADER_THERE || et_same_header_is(&self->same, row))) {
         /* Finds the columns of a file with the first file's header, in any order. */
-        int *position = et_alloc(self->same.count, sizeof *position);
-        if (!position)
-            return et_alloc_failed(error, self->same.count * sizeof *position, "columns");
+        int *position;
+        if (ET_ALLOC(position, self->same.count, "columns", error))
+            return ET_ENOMEM;
         int status = et_same_header_find(&self->same, position, path, row, error);
         if (!status)
             status = columns_copy(&self->columns, &self->first, error);

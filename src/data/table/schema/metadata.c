@@ -178,9 +178,9 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
 static int make(et_metadata **out, const et_column_metadata *columns, int count, const char *file,
                 et_error *error)
 {
-    et_metadata *metadata = et_alloc_zero(1, sizeof *metadata);
-    if (!metadata)
-        return et_alloc_failed(error, sizeof *metadata, "metadata");
+    et_metadata *metadata;
+    if (ET_ALLOC_ZERO(metadata, 1, "metadata", error))
+        return ET_ENOMEM;
     size_t rows = (size_t)count + 1; /* room for none */
     metadata->columns = et_arena_array(&metadata->arena, rows, sizeof *metadata->columns);
     metadata->tables = et_arena_array(&metadata->arena, rows, sizeof *metadata->tables);

@@ -165,9 +165,9 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
 static int make(et_schema **out, const et_schema_field *fields, int count, const origin *from,
                 et_error *error)
 {
-    et_schema *schema = et_alloc_zero(1, sizeof *schema);
-    if (!schema)
-        return et_alloc_failed(error, sizeof *schema, "a schema");
+    et_schema *schema;
+    if (ET_ALLOC_ZERO(schema, 1, "a schema", error))
+        return ET_ENOMEM;
     int status = ET_OK;
     schema->fields = et_arena_array(&schema->arena, count, sizeof *schema->fields);
     if (!schema->fields)

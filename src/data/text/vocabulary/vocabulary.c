@@ -77,9 +77,9 @@ int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, c
 {
     *out = NULL;
     et_assert(bytes && name);
-    et_vocabulary *vocabulary = et_alloc_zero(1, sizeof *vocabulary);
-    if (!vocabulary)
-        return et_alloc_failed(error, sizeof *vocabulary, "a vocabulary");
+    et_vocabulary *vocabulary;
+    if (ET_ALLOC_ZERO(vocabulary, 1, "a vocabulary", error))
+        return ET_ENOMEM;
     int status = check(vocabulary, bytes, length, name, error);
     if (!status) {
         /* Copies, since the second stage comes when the caller's bytes may be gone. */

@@ -34,9 +34,9 @@ static const et_option *find(const et_argument_parser *parser, const char *word,
 int et_argument_parser_new(et_argument_parser **out, const char *name, et_error *error)
 {
     *out = NULL;
-    et_argument_parser *parser = et_alloc_zero(1, sizeof *parser);
-    if (!parser)
-        return et_alloc_failed(error, sizeof *parser, "a parser");
+    et_argument_parser *parser;
+    if (ET_ALLOC_ZERO(parser, 1, "a parser", error))
+        return ET_ENOMEM;
     parser->name = et_arena_strdup(&parser->arena, name && *name ? name : "trainer");
     if (!parser->name) {
         et_argument_parser_free(parser);

@@ -525,9 +525,9 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
     *builder = (et_model_builder){ .ET_CLASS = kind, .args = args, .dataset = dataset };
     if (!kind || !kind->name)
         return et_fail(error, ET_EUSAGE, "a builder needs a class with a name");
-    et_model_builder_internals *internals = et_alloc_zero(1, sizeof *internals);
-    if (!internals)
-        return et_alloc_failed(error, sizeof *internals, "a builder");
+    et_model_builder_internals *internals;
+    if (ET_ALLOC_ZERO(internals, 1, "a builder", error))
+        return ET_ENOMEM;
     int status = resolve(&internals->methods, kind, error);
     if (!status && !et_arguments_is(args, internals->methods.arguments)) {
         const et_arguments_class *wanted = internals->methods.arguments;

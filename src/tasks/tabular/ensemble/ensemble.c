@@ -404,10 +404,10 @@ static int open_series(et_series_run **out, const et_experiment *experiment, et_
                        double seconds, et_error *error)
 {
     et_tabular_options *options = experiment->task;
-    et_selection *s = et_alloc_zero(1, sizeof *s);
+    et_selection *s;
     *out = NULL;
-    if (!s)
-        return et_alloc_failed(error, sizeof *s, "candidates");
+    if (ET_ALLOC_ZERO(s, 1, "candidates", error))
+        return ET_ENOMEM;
     s->task = et_tabular_task_of(task);
     s->is_auto = is_auto(experiment->name);
     s->folds = options->n_splits ? (int)options->n_splits : 1;

@@ -196,9 +196,9 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
     if (!path || !*path || (target ? !*target : !settings))
         return et_fail(error, ET_ECONFIG, "et_table_open: give %s",
                        path && *path ? "the column to predict" : "a CSV file");
-    et_table *t = et_alloc_zero(1, sizeof *t);
-    if (!t)
-        return et_alloc_failed(error, sizeof *t, "a table");
+    et_table *t;
+    if (ET_ALLOC_ZERO(t, 1, "a table", error))
+        return ET_ENOMEM;
     t->path = et_arena_strdup(&t->arena, path);
     t->target = target ? et_arena_strdup(&t->arena, target) : NULL;
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
@@ -442,9 +442,9 @@ int et_model_for_table(et_model **out, et_table *table, const char *name, const 
     if (!table || !name || !*name)
         return et_fail(error, ET_EUSAGE, "et_model_for_table: give %s",
                        table ? "the name of a model, such as \"mlp\"" : "a table");
-    et_table_network *n = et_alloc_zero(1, sizeof *n);
-    if (!n)
-        return et_alloc_failed(error, sizeof *n, "a model");
+    et_table_network *n;
+    if (ET_ALLOC_ZERO(n, 1, "a model", error))
+        return ET_ENOMEM;
     int status = open_network(n, table, name, settings, error);
     if (status)
         et_model_close(&n->model);
@@ -460,9 +460,9 @@ int et_model_open_saved(et_model **out, const char *path, et_error *error)
     *out = NULL;
     if (!path || !*path)
         return et_fail(error, ET_ECONFIG, "et_model_open_saved: give the file or the run to open");
-    et_table_network *n = et_alloc_zero(1, sizeof *n);
-    if (!n)
-        return et_alloc_failed(error, sizeof *n, "a model");
+    et_table_network *n;
+    if (ET_ALLOC_ZERO(n, 1, "a model", error))
+        return ET_ENOMEM;
     n->saved = true;
     n->model.kind = &saved_kind;
     n->model.has_weights = true;

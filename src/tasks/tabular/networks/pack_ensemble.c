@@ -411,9 +411,8 @@ int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_
     if (status || !*again)
         return status;
     if (!part->which)
-        part->which = et_alloc(members, sizeof *part->which);
-    if (!part->which)
-        return et_alloc_failed(error, members, "the members of a pack");
+        if (ET_ALLOC(part->which, members, "the members of a pack", error))
+            return ET_ENOMEM;
     for (int64_t m = 0; m < members; m++)
         part->which[m] = !is_done(&v, pack, m);
     return choose_group(part, params, pack, error);

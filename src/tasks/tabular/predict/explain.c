@@ -186,9 +186,9 @@ static int choose_rows(et_explain *e, et_error *error)
     e->facts.found = e->rows;
     if (!most || e->rows <= most)
         return ET_OK;
-    bool *chosen = et_alloc_zero(e->rows, sizeof *chosen);
-    if (!chosen)
-        return et_alloc_failed(error, e->rows, "rows");
+    bool *chosen;
+    if (ET_ALLOC_ZERO(chosen, e->rows, "rows", error))
+        return ET_ENOMEM;
     const et_random random = { e->options.seed, 0, et_random_site("explain/rows") };
     const et_random_order order = et_random_order_of(random, (uint32_t)e->rows);
     for (int64_t i = 0; i < most; i++)
@@ -391,9 +391,9 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
                     const et_explain_options *options, et_error *error)
 {
     *out = NULL;
-    et_explain *e = et_alloc_zero(1, sizeof *e);
-    if (!e)
-        return et_alloc_failed(error, sizeof *e, "an explanation");
+    et_explain *e;
+    if (ET_ALLOC_ZERO(e, 1, "an explanation", error))
+        return ET_ENOMEM;
     et_assert(options->threads >= 1);
     e->options = *options;
     int status;
@@ -451,8 +451,8 @@ int et_explain_importance(et_explain *e, int field, int repeats, double *worse, 
 {
     et_assert(repeats > 0 && worse);
     const char *name = et_schema_at(et_encoder_schema(encoder_of(e)), field)->name;
-    uint32_t *order = et_alloc(e->rows, sizeof *order);
-    int status = order ? ET_OK : et_alloc_failed(error, e->rows * sizeof *order, "rows");
+    uint32_t *order;
+    int status = ET_ALLOC(order, e->rows, "rows", error);
     for (int r = 0; r < repeats && !status; r++) {
         const et_random random = { e->options.seed, (uint64_t)r + 1, et_random_site(name) };
         double score;
@@ -584,9 +584,9 @@ int et_explain_partial_of(et_explain *e, int field, int most, et_explain_partial
                        "column %s has several values: partial dependence is for one value",
                        of->name);
     et_assert(most >= 2);
-    level *levels = et_alloc(e->rows, sizeof *levels);
-    if (!levels)
-        return et_alloc_failed(error, e->rows * sizeof *levels, "values");
+    level *levels;
+    if (ET_ALLOC(levels, e->rows, "values", error))
+        return ET_ENOMEM;
     const int64_t count =
         choose_levels(levels, take_levels(e, field, numbers, levels), numbers, most);
     int status = count ? open_partial(p, levels, count, e->width, numbers, error)

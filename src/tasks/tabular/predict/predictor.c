@@ -233,9 +233,9 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
                                     : "%s: no such directory",
                                 artifact->name);
     }
-    et_table_model *model = et_alloc_zero(1, sizeof *model);
-    if (!model)
-        return et_alloc_failed(error, sizeof *model, "a model");
+    et_table_model *model;
+    if (ET_ALLOC_ZERO(model, 1, "a model", error))
+        return ET_ENOMEM;
     model->live_weights = options->live_weights;
     model->directory = et_arena_strdup(&model->arena, artifact->name);
     if ((!model->directory &&
@@ -437,9 +437,9 @@ static int open_predictor(et_predictor **out, const et_artifact *artifact,
     if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
         return et_fail(error, ET_ECONFIG, "batch_size %lld: give 1 to %d rows, or 0 for %d",
                        (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
-    et_predictor *p = et_alloc_zero(1, sizeof *p);
-    if (!p)
-        return et_alloc_failed(error, sizeof *p, "a predictor");
+    et_predictor *p;
+    if (ET_ALLOC_ZERO(p, 1, "a predictor", error))
+        return ET_ENOMEM;
     p->shares = o->shares != NULL;
     p->batch_size = o->batch_size ? o->batch_size : ET_PREDICTOR_BATCH;
     if (p->shares)

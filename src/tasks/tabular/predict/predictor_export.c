@@ -158,9 +158,9 @@ static int put_columns(void *payload, et_onnx *to, const char *const *names, con
     writing *w = payload;
     const et_table_model *model = w->p->model;
     const et_encoder_onnx how = { model->encoder, model->missing, ET_ONNX_ROWS, is_taken, w };
-    int *fields = et_alloc(count, sizeof *fields);
-    if (!fields)
-        return et_alloc_failed(error, count * sizeof *fields, "a model to export");
+    int *fields;
+    if (ET_ALLOC(fields, count, "a model to export", error))
+        return ET_ENOMEM;
     int status = ET_OK;
     for (int i = 0; i < count && !status; i++) {
         fields[i] = find_field(model->encoder, names[i]);
@@ -216,9 +216,9 @@ static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et
     static const char *const none[] = { "" };
     const et_table_output *output = &p->output[p->target];
     const et_onnx_dim dims[] = { { ET_ONNX_ROWS, 0 }, { NULL, output->width } };
-    const char **texts = et_alloc_zero(2 * (size_t)output->width, sizeof *texts);
-    if (!texts)
-        return et_alloc_failed(error, 2 * (size_t)output->width * sizeof *texts, "labels");
+    const char **texts;
+    if (ET_ALLOC_ZERO(texts, 2 * (size_t)output->width, "labels", error))
+        return ET_ENOMEM;
     const char **yes = texts + output->width;
     for (int64_t i = 0; i < output->width; i++) {
         texts[i] = output->choice[2 * i];

@@ -158,9 +158,9 @@ int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options
                        const et_encoder *encoder, et_error *error)
 {
     *out = NULL;
-    et_row_reader *r = et_alloc_zero(1, sizeof *r);
-    if (!r)
-        return et_alloc_failed(error, sizeof *r, "a reader of rows");
+    et_row_reader *r;
+    if (ET_ALLOC_ZERO(r, 1, "a reader of rows", error))
+        return ET_ENOMEM;
     r->cells = et_encoder_cells(encoder);
     r->name = options->path ? options->path : STANDARD_INPUT;
     r->keep = options->keep.count;

@@ -112,9 +112,9 @@ static int split_plain(unsigned char *part, const et_tabular_splitting *how, et_
 
 static int hold_out_plain(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
-    bool *held = et_alloc(how->rows, sizeof *held);
-    if (!held)
-        return et_alloc_failed(error, how->rows * sizeof *held, "rows that are held out");
+    bool *held;
+    if (ET_ALLOC(held, how->rows, "rows that are held out", error))
+        return ET_ENOMEM;
     int status = et_tabular_hold_out(held, how->class, how->rows, how->share, how->seed, error);
     for (int64_t i = 0; !status && i < how->rows; i++)
         part[i] = held[i];

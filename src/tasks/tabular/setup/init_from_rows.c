@@ -168,9 +168,9 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
     const char *field =
         written < 0 ? task->target.field->name : et_encoder_field(task->encoder, written)->name;
     const size_t width = (size_t)task->target.values;
-    double *all = et_alloc_zero(3 * width, sizeof *all);
-    if (!all)
-        return et_alloc_failed(error, 3 * width * sizeof *all, "means of targets");
+    double *all;
+    if (ET_ALLOC_ZERO(all, 3 * width, "means of targets", error))
+        return ET_ENOMEM;
     moments m = { et_layout_find(&task->training->layout, field),
                   written >= 0,
                   task->target.values,

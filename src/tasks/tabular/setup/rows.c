@@ -103,8 +103,8 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
     const uint64_t seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
     et_samples *parts[ET_TABULAR_MIX_MAX] = { NULL };
     double weights[ET_TABULAR_MIX_MAX];
-    uint32_t *which = et_alloc(task->table->count, sizeof *which);
-    int status = which ? ET_OK : et_alloc_failed(error, task->table->count * sizeof *which, "rows");
+    uint32_t *which;
+    int status = ET_ALLOC(which, task->table->count, "rows", error);
     for (size_t i = 0; !status && i < count; i++) {
         weights[i] = part_at(task, i)->weight;
         status = open_mix_part(&parts[i], task, i, side, which, error);

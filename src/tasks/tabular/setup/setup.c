@@ -606,9 +606,9 @@ static int build_inputs(et_task *self, const et_data_config *params, const et_in
     int status = ET_OK;
     *out = NULL;
     if (params->settings) {
-        et_tabular_input_table *other = et_alloc_zero(1, sizeof *other);
-        if (!other)
-            return et_alloc_failed(error, sizeof *other, "inputs");
+        et_tabular_input_table *other;
+        if (ET_ALLOC_ZERO(other, 1, "inputs", error))
+            return ET_ENOMEM;
         other->next = task->input_tables;
         task->input_tables = other;
         status = open_other(task, params, other, error);
@@ -772,9 +772,9 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                        "validation chooses the ensemble of a pack (task.model.type: pack), but "
                        "this process does not validate; set trainer.validation_interval=1ep, and "
                        "train without workers and parameter servers");
-    et_tabular_task *task = et_alloc_zero(1, sizeof *task);
-    if (!task)
-        return et_alloc_failed(error, sizeof *task, "a task");
+    et_tabular_task *task;
+    if (ET_ALLOC_ZERO(task, 1, "a task", error))
+        return ET_ENOMEM;
     /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
     task->options = *options;
     task->context = *context;

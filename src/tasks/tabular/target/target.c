@@ -149,9 +149,9 @@ static int score_numbers(const et_scored_targets *of, const et_validation_rows *
     int status = score_values(of, s, s->targets, s->value, s->written, logs, error);
     if (status || s->targets < 2 || of->plain)
         return status;
-    double *one = et_alloc(2 * (size_t)s->rows, sizeof *one);
-    if (!one)
-        return et_alloc_failed(error, 2 * (size_t)s->rows * sizeof *one, "scores");
+    double *one;
+    if (ET_ALLOC(one, 2 * (size_t)s->rows, "scores", error))
+        return ET_ENOMEM;
     double *written = one + s->rows;
     for (int64_t k = 0; k < s->targets && !status; k++) {
         copy_column(one, s->value, s->rows, s->width, k);
@@ -308,9 +308,9 @@ static int score_median(const et_scored_targets *of, const et_validation_rows *s
         median++;
     if (median == s->width)
         return ET_OK;
-    double *value = et_alloc(s->rows, sizeof *value);
-    if (!value)
-        return et_alloc_failed(error, s->rows * sizeof *value, "scores");
+    double *value;
+    if (ET_ALLOC(value, s->rows, "scores", error))
+        return ET_ENOMEM;
     copy_column(value, s->value, s->rows, s->width, median);
     int status = score_values(of, s, 1, value, s->written, logs, error);
     et_free(value);

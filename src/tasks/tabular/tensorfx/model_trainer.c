@@ -90,8 +90,8 @@ static job *job_of(et_task *task)
 int et_model_trainer_new(et_model_trainer **out, const et_job_config *config, et_error *error)
 {
     *out = NULL;
-    et_model_trainer *trainer = et_alloc_zero(1, sizeof *trainer);
-    int status = trainer ? ET_OK : et_alloc_failed(error, sizeof *trainer, "a trainer");
+    et_model_trainer *trainer;
+    int status = ET_ALLOC_ZERO(trainer, 1, "a trainer", error);
     if (!status && !config) {
         status = et_job_config_environment(&trainer->own, error);
         config = trainer->own;

@@ -423,9 +423,8 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                 .error = error };
     if (!count)
         return ET_OK;
-    q.order = et_alloc(count, sizeof *q.order);
-    if (!q.order)
-        return et_alloc_failed(error, count * sizeof *q.order, "decoding");
+    if (ET_ALLOC(q.order, count, "decoding", error))
+        return ET_ENOMEM;
     for (int64_t i = 0; i < count; i++)
         q.order[i] = &sentences[i];
     qsort(q.order, count, sizeof *q.order, longer_first);

@@ -478,10 +478,10 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
 {
     et_assert(size->seats >= 1 && size->source >= 1 && size->target >= 1);
     et_assert(size->tokens >= size->source && size->positions >= size->target);
-    et_search *search = et_alloc_zero(1, sizeof *search);
+    et_search *search;
     *out = NULL;
-    if (!search)
-        return et_alloc_failed(error, sizeof *search, "decoding");
+    if (ET_ALLOC_ZERO(search, 1, "decoding", error))
+        return ET_ENOMEM;
     search->options = *options;
     search->size = *size;
     search->count = 1 + options->other_count;

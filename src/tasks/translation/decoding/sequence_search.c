@@ -201,9 +201,9 @@ int et_sequence_search_run(et_sequence_search **out, const int32_t *initial, int
     int status = check_options(options, count, error);
     if (status)
         return status;
-    et_sequence_search *s = et_alloc_zero(1, sizeof *s);
-    if (!s)
-        return et_alloc_failed(error, sizeof *s, "a search");
+    et_sequence_search *s;
+    if (ET_ALLOC_ZERO(s, 1, "a search", error))
+        return ET_ENOMEM;
     s->options = *options;
     s->options.size = options->size ? options->size : 1;
     s->count = count;

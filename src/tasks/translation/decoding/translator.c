@@ -369,8 +369,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (!status && !(status = check_lines(t, lines, count, error)))
         status = et_long_lines_cut(&cut, t, lines, count, &arena, error);
     if (!status && cut.count > count) {
-        pieces = et_alloc_zero(cut.count, sizeof *pieces);
-        status = pieces ? ET_OK : et_alloc_failed(error, cut.count * sizeof *pieces, "lines");
+        status = ET_ALLOC_ZERO(pieces, cut.count, "lines", error);
     }
     if (!status)
         status = translate_pieces(t, &cut, pieces, &arena, error);
@@ -713,9 +712,9 @@ static int look_up(const et_translator *t, const et_decoder_sentence *sentence, 
         t->params, et_params_find_printf(t->params, "%s/table", model.source.scope));
     const float scale = model.plain_embeddings ? 1 : sqrtf((float)model.width);
     const int64_t count = sentence->length > 1 ? sentence->length : 0;
-    float *rows = et_alloc((size_t)(count * model.width), sizeof *rows);
-    if (!rows)
-        return et_alloc_failed(error, (size_t)(count * model.width) * sizeof *rows, "rows");
+    float *rows;
+    if (ET_ALLOC(rows, (size_t)(count * model.width), "rows", error))
+        return ET_ENOMEM;
     for (int64_t i = 0; i < count * model.width; i++)
         rows[i] = table[sentence->source[i / model.width] * model.width + i % model.width] * scale;
     *out = (et_embedded){ .rows = rows, .count = count, .width = model.width };

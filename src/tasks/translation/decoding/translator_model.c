@@ -467,9 +467,9 @@ static int open_translator(et_translator **out, const et_artifact *artifact, et_
         status = check_options(artifact != NULL, options ? options : &defaults, error);
     if (status)
         return status;
-    et_translator *t = et_alloc_zero(1, sizeof *t);
-    if (!t)
-        return et_alloc_failed(error, sizeof *t, "a translator");
+    et_translator *t;
+    if (ET_ALLOC_ZERO(t, 1, "a translator", error))
+        return ET_ENOMEM;
     t->options = options ? *options : defaults;
     t->device = device;
     t->borrows_device = device != NULL;

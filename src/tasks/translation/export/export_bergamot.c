@@ -341,10 +341,10 @@ static void calibration_free(calibration *c)
 static int calibration_run(calibration **out, const et_translator *t, const char *source,
                            const char *target, et_error *error)
 {
-    calibration *c = et_alloc_zero(1, sizeof *c);
+    calibration *c;
     *out = NULL;
-    if (!c)
-        return et_alloc_failed(error, sizeof *c, "a calibration");
+    if (ET_ALLOC_ZERO(c, 1, "a calibration", error))
+        return ET_ENOMEM;
     c->t = t;
     int status = open_plan(c, error);
     if (!status)
@@ -369,9 +369,8 @@ static int count_pairs(calibration *c, et_error *error)
 {
     if (c->found_count)
         qsort(c->found, c->found_count, sizeof *c->found, by_pair);
-    c->counts = et_alloc(c->found_count, sizeof *c->counts);
-    if (!c->counts)
-        return et_alloc_failed(error, c->found_count * sizeof *c->counts, "aligned tokens");
+    if (ET_ALLOC(c->counts, c->found_count, "aligned tokens", error))
+        return ET_ENOMEM;
     c->count = 0;
     for (size_t i = 0; i < c->found_count; i++) {
         if (!c->count || c->counts[c->count - 1].pair != c->found[i])
@@ -555,9 +554,8 @@ static int list_items(output *o, et_error *error)
 {
     const et_exported_tensors *list = &o->m.list;
     int status = ET_OK;
-    o->items = et_alloc(3 * list->count + 1, sizeof *o->items);
-    if (!o->items)
-        return et_alloc_failed(error, list->count * sizeof *o->items, "a model to export");
+    if (ET_ALLOC(o->items, 3 * list->count + 1, "a model to export", error))
+        return ET_ENOMEM;
     const int output_table =
         et_params_find_printf(o->m.t->params, "%s/table", o->m.model.output.scope);
     for (size_t i = 0; i < list->count && !status; i++) {

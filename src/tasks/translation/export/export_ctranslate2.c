@@ -276,8 +276,7 @@ static int make_room(output *o)
     if (most > UINT32_MAX / (int64_t)sizeof *o->room)
         return et_fail(o->error, ET_EFAIL, "CTranslate2 does not support matrices of %lld elements",
                        (long long)most);
-    o->room = et_alloc(most, sizeof *o->room);
-    return o->room ? ET_OK : et_alloc_failed(o->error, most * sizeof *o->room, "a model to export");
+    return ET_ALLOC(o->room, most, "a model to export", o->error);
 }
 
 static int write_bytes(output *o, const char *path)

@@ -209,9 +209,9 @@ int et_import_open(et_import **out, const char *folder, et_error *error)
 {
     et_assert(out && folder);
     *out = NULL;
-    et_import *from = et_alloc_zero(1, sizeof *from);
-    if (!from)
-        return et_alloc_failed(error, sizeof *from, "an import");
+    et_import *from;
+    if (ET_ALLOC_ZERO(from, 1, "an import", error))
+        return ET_ENOMEM;
     int status = read_folder(from, folder, error);
     if (!status && et_value_failed(from->settings))
         status = et_alloc_failed(error, 0, "settings");
@@ -533,9 +533,9 @@ int et_import_open_artifact(et_artifact *out, const char *path, et_error *error)
     *out = (et_artifact){ .name = NULL };
     if (!et_import_is_folder(path))
         return et_artifact_open(out, path, error);
-    import_owner *owner = et_alloc_zero(1, sizeof *owner);
-    if (!owner)
-        return et_alloc_failed(error, sizeof *owner, "an import");
+    import_owner *owner;
+    if (ET_ALLOC_ZERO(owner, 1, "an import", error))
+        return ET_ENOMEM;
     owner->made = (made)MADE_INIT;
     int status = et_import_open(&owner->from, path, error);
     if (!status)

@@ -116,8 +116,7 @@ static int open_file(et_weights_file *file, et_error *error)
     if (status)
         return status;
     file->limit = SIZE_MAX / sizeof(double);
-    file->seen = et_alloc_zero(count_of(file), sizeof *file->seen);
-    return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
+    return ET_ALLOC_ZERO(file->seen, count_of(file), "a file of weights", error);
 }
 
 int et_weights_file_open(et_weights_file **out, et_npz *npz, et_marian_model *marian,

@@ -105,9 +105,9 @@ int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep
                     const et_exports_options *options, et_error *error)
 {
     *out = NULL;
-    et_exports *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "exports");
+    et_exports *self;
+    if (ET_ALLOC_ZERO(self, 1, "exports", error))
+        return ET_ENOMEM;
     if (options)
         self->options = *options;
     const char *below = self->options.subdirectory; /* as it was given */
