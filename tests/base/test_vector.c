@@ -12,8 +12,8 @@ static void test_vector__grows(void **state)
     (void)state;
     static const struct {
         size_t wanted, capacity;
-    } cases[] = { { 1, 16 },  { 16, 16 },   { 17, 32 },  { 2, 32 },
-                  { 33, 64 }, { 200, 200 }, { 201, 400 } };
+    } cases[] = { { 1, 256 },    { 256, 256 },   { 257, 512 },  { 2, 512 },
+                  { 513, 1024 }, { 3000, 3000 }, { 3001, 6000 } };
     size_t capacity = 0;
     int *items = NULL;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -54,7 +54,7 @@ static void test_vector__no_memory(void **state)
     assert_false(ET_VECTOR_GROW(numbers, capacity, SIZE_MAX / 2));
     assert_null(numbers);
     assert_int_equal(capacity, 0);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 256; i++)
         assert_true(ET_VECTOR_APPEND(numbers, count, capacity, i));
     int *const before = numbers;
     assert_false(ET_VECTOR_GROW(numbers, capacity, SIZE_MAX));
@@ -62,10 +62,10 @@ static void test_vector__no_memory(void **state)
     assert_false(ET_VECTOR_APPEND(numbers, count, capacity, ++evaluated));
     scarce_end();
     assert_ptr_equal(numbers, before);
-    assert_int_equal(count, 16);
-    assert_int_equal(capacity, 16);
+    assert_int_equal(count, 256);
+    assert_int_equal(capacity, 256);
     assert_int_equal(evaluated, 0);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 256; i++)
         assert_int_equal(numbers[i], i);
     et_free(numbers);
 }

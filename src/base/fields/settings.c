@@ -293,8 +293,8 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
 
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
-    return et_path_ends(path, ".json") ? et_json_read(out, arena, path, FILE_MAX, error)
-                                       : et_yaml_read(out, arena, path, FILE_MAX, error);
+    return path && et_path_ends(path, ".json") ? et_json_read(out, arena, path, FILE_MAX, error)
+                                               : et_yaml_read(out, arena, path, FILE_MAX, error);
 }
 
 /* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. A wrong text is a wrong setting,

@@ -119,14 +119,14 @@ void et_document_count_kept(et_document *d, size_t line)
 
 /* HTML's names of U+00A0 to U+00FF, in order. */
 static const char latin1[] =
-    "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg "
+    " nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg "
     "macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 "
     "frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave "
     "Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc "
     "Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave "
     "aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave "
     "iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash "
-    "ugrave uacute ucirc uuml yacute thorn yuml";
+    "ugrave uacute ucirc uuml yacute thorn yuml ";
 
 static const struct {
     const char *name;
@@ -147,7 +147,7 @@ static uint32_t code_of(const char *name, size_t length)
         if (strlen(others[i].name) == length && !memcmp(others[i].name, name, length))
             return others[i].code;
     uint32_t code = 0xA0;
-    for (const char *at = latin1, *end; *at; at = end + (*end == ' '), code++) {
+    for (const char *at = latin1 + 1, *end; *at; at = end + 1, code++) {
         end = at + strcspn(at, " ");
         if ((size_t)(end - at) == length && !memcmp(at, name, length))
             return code;

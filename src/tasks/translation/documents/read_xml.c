@@ -70,10 +70,11 @@ static const struct {
     /* DITA and DocBook. */
     { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
       "chapter section sect1 sect2 part preface appendix refentry set",
-      "screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter parmname "
+      " screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
+      "parmname "
       "filename filepath literal constant varname envar classname methodname type systemitem "
       "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
-      "inlineequation equation productnumber pubdate date isbn pre",
+      "inlineequation equation productnumber pubdate date isbn pre ",
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
