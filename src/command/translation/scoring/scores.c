@@ -204,6 +204,7 @@ static int compute(comparison *c, const metric *m, et_bootstrap_result *results,
 {
     const et_bootstrap bootstrap = { c->options->samples, (uint64_t)c->options->seed };
     int status = ET_OK;
+    et_assert(c->counts);
     for (int o = 0; o < c->count && !status; o++) {
         et_score_counts sum = { .bleu = { 0 } };
         for (size_t i = 0; i < c->lines && !status; i++) {
