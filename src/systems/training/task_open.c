@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
@@ -187,6 +188,7 @@ int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
     o->initial = (et_initial){ .from = init ? et_arena_strdup(&o->arena, init) : NULL,
                                .option = "et_task_open_from" };
     o->context = *context;
+    et_assert(init || !o->arena.failed);
     status = o->arena.failed ? et_alloc_failed(error, strlen(init), "a path")
                              : et_together_run(context->comm, open_all, o, error);
     if (status) {

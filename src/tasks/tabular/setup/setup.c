@@ -430,6 +430,7 @@ static bool read_row(et_validation_rows *s, int64_t i, const state_row *row)
     }
     if (!has_numbers(label, s->targets))
         return false;
+    et_assert(s->value);
     label = label->kind == ET_VALUE_LIST ? label->first : label;
     for (int64_t k = 0; k < s->width; k++, output = output->next)
         s->value[i * s->width + k] = et_value_number(output);
