@@ -159,9 +159,8 @@ static int keep_best(fit_monitor *w, const et_action_context *now, et_error *err
     if (!w->keeps || w->best_step != now->step)
         return ET_OK;
     const size_t count = (size_t)et_params_elements(w->keeps->params);
-    if (!w->best)
-        if (ET_ALLOC(w->best, count, "the best weights", error))
-            return ET_ENOMEM;
+    if (!w->best && ET_ALLOC(w->best, count, "the best weights", error))
+        return ET_ENOMEM;
     const bool shown = et_model_show_average(w->keeps);
     copy_weights(w, false);
     if (shown)

@@ -667,9 +667,8 @@ static int list_nodes(ranked *self, int shards, et_error *error)
             self->most = count > self->most ? count : self->most;
         }
         self->begin[self->ranks] = self->count;
-        if (!pass)
-            if (ET_ALLOC(self->nodes, self->count, "ranks", error))
-                return ET_ENOMEM;
+        if (!pass && ET_ALLOC(self->nodes, self->count, "ranks", error))
+            return ET_ENOMEM;
     }
     return ET_OK;
 }

@@ -410,9 +410,8 @@ int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_
     *again = left && changed;
     if (status || !*again)
         return status;
-    if (!part->which)
-        if (ET_ALLOC(part->which, members, "the members of a pack", error))
-            return ET_ENOMEM;
+    if (!part->which && ET_ALLOC(part->which, members, "the members of a pack", error))
+        return ET_ENOMEM;
     for (int64_t m = 0; m < members; m++)
         part->which[m] = !is_done(&v, pack, m);
     return choose_group(part, params, pack, error);
