@@ -252,8 +252,10 @@ static void check_json(void **state, const char *name)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *before, *after;
-    assert_ok(et_json_read(&before, &arena, folder(state, name), 1 << 20, error));
-    assert_ok(et_json_read(&after, &arena, exported(state, name), 1 << 20, error));
+    assert_ok(
+        et_value_read_file(&before, &arena, folder(state, name), 1 << 20, et_json_parse, error));
+    assert_ok(
+        et_value_read_file(&after, &arena, exported(state, name), 1 << 20, et_json_parse, error));
     for (const et_value *v = before->first; v; v = v->next) {
         et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
         const et_value *is = et_value_get(after, v->key);
@@ -369,7 +371,8 @@ static void check_positions(void **state, int64_t rows)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *made;
-    assert_ok(et_json_read(&made, &arena, exported(state, "config.json"), 1 << 20, error));
+    assert_ok(et_value_read_file(&made, &arena, exported(state, "config.json"), 1 << 20,
+                                 et_json_parse, error));
     assert_int_equal(et_value_get(made, "max_position_embeddings")->integer, rows);
     et_arena_release(&arena);
 }
@@ -504,8 +507,8 @@ static void test_import__languages(void **state)
         assert_ok(export_folder(state, NULL, error));
         et_arena arena = ET_ARENA_INIT;
         et_value *out;
-        assert_ok(
-            et_json_read(&out, &arena, exported(state, "tokenizer_config.json"), 1 << 20, error));
+        assert_ok(et_value_read_file(&out, &arena, exported(state, "tokenizer_config.json"),
+                                     1 << 20, et_json_parse, error));
         check_text(out, "source_lang", rows[i][1]);
         check_text(out, "target_lang", rows[i][2]);
         et_arena_release(&arena);
@@ -547,7 +550,8 @@ static void check_shares(void **state)
     et_arena arena = ET_ARENA_INIT;
     et_value *made;
     bool shares;
-    assert_ok(et_json_read(&made, &arena, exported(state, "config.json"), 1 << 20, error));
+    assert_ok(et_value_read_file(&made, &arena, exported(state, "config.json"), 1 << 20,
+                                 et_json_parse, error));
     assert_ok(et_value_read_bool(made, "share_encoder_decoder_embeddings", &shares, error));
     assert_true(shares);
     et_arena_release(&arena);

@@ -293,8 +293,9 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
 
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
-    return path && et_path_ends(path, ".json") ? et_json_read(out, arena, path, FILE_MAX, error)
-                                               : et_yaml_read(out, arena, path, FILE_MAX, error);
+    const bool json = path && et_path_ends(path, ".json");
+    return et_value_read_file(out, arena, path, FILE_MAX, json ? et_json_parse : et_yaml_parse,
+                              error);
 }
 
 /* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. A wrong text is a wrong setting,

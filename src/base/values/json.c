@@ -342,18 +342,6 @@ int et_json_parse_written(et_value **out, et_arena *arena, const char *text, siz
     return parse(out, arena, text, length, name, true, error);
 }
 
-int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)
-{
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, most, error);
-    if (status)
-        return status;
-    status = et_json_parse(out, arena, text, length, path, error);
-    et_free(text);
-    return status;
-}
-
 int et_json_lines_open(et_json_lines *lines, const char *path, size_t most, et_error *error)
 {
     size_t length;

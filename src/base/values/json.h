@@ -24,9 +24,6 @@ int et_json_parse_written(et_value **out, et_arena *arena, const char *text, siz
  * fewest digits that read back equal, in the C locale; NaN and infinity as null. */
 void et_json_print(et_strbuf *out, const et_value *value, int indent);
 
-/* A file as one value, up to most bytes. */
-int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
-
 /* The lines of a file, each a value:
  *
  *     int status = et_json_lines_open(&lines, path, most, &error);

@@ -28,6 +28,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/text/strbuf.h"
 
 /* Zeroed memory is false, 0 and no children; a string must still be a string. */
@@ -522,4 +523,19 @@ int et_part_read_real(const et_value *dict, const char *key, double *out, et_err
     const unsigned long long bits = strtoull(digits, NULL, 16);
     memcpy(out, &bits, sizeof *out);
     return ET_OK;
+}
+
+/* ---- files ---- */
+
+int et_value_read_file(et_value **out, et_arena *arena, const char *path, size_t most,
+                       et_value_parse_fn *parse, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, most, error);
+    if (status)
+        return status;
+    status = parse(out, arena, text, length, path, error);
+    et_free(text);
+    return status;
 }

@@ -23,6 +23,14 @@ et_value *et_value_new(et_arena *arena, et_value_kind kind);
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
 int et_value_merge(et_value *base, const et_value *over, et_error *error);
 
+/* Parses length bytes of a text into arena; name is for messages: et_json_parse, et_yaml_parse. */
+typedef int et_value_parse_fn(et_value **out, et_arena *arena, const char *text, size_t length,
+                              const char *name, et_error *error);
+
+/* A file as one value, up to most bytes. */
+int et_value_read_file(et_value **out, et_arena *arena, const char *path, size_t most,
+                       et_value_parse_fn *parse, et_error *error);
+
 /* Sets or replaces a child by a copy of value, whose arena may be another one. NULL: no memory. */
 et_value *et_value_set_copy(et_value *dict, const char *key, const et_value *value);
 

@@ -36,7 +36,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/files/file.h"
 #include "base/map.h"
 #include "base/numbers/decimal.h"
 #include "base/text/unicode.h"
@@ -515,18 +514,6 @@ static int parse_value(et_value **out, et_arena *arena, const char *text, const 
                        name, copy);
     *out = value;
     return ET_OK;
-}
-
-int et_yaml_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)
-{
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, most, error);
-    if (status)
-        return status;
-    status = et_yaml_parse(out, arena, text, length, path, error);
-    et_free(text);
-    return status;
 }
 
 int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,

@@ -12,9 +12,6 @@
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
 
-/* A file as one value, up to most bytes. */
-int et_yaml_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
-
 /* Parses one scalar or flow value after `key=` on a command line. A wrong value is a wrong setting:
  * ET_ECONFIG. */
 int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,

@@ -555,7 +555,7 @@ static int open_directory(tuning *t, et_error *error)
     if (!status && !et_file_exists(path.text))
         return et_json_write(path.text, now, 2, "\n", error);
     if (!status)
-        status = et_json_read(&was, &t->arena, path.text, FILE_BYTES, error);
+        status = et_value_read_file(&was, &t->arena, path.text, FILE_BYTES, et_json_parse, error);
     if (!status && was->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s is no file of a search", path.text);
     if (status)

@@ -40,7 +40,8 @@ static int read_values(et_results *results, et_error *error)
         results->values = et_value_dict(results->arena);
         return results->values ? ET_OK : et_alloc_failed(error, 0, "results");
     }
-    int status = et_json_read(&results->values, results->arena, path.text, VALUES_MAX, error);
+    int status = et_value_read_file(&results->values, results->arena, path.text, VALUES_MAX,
+                                    et_json_parse, error);
     if (!status && results->values->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s: expected an object of named results, found %s",
                          path.text, et_value_kind_name(results->values->kind));

@@ -102,7 +102,8 @@ static void name_cpu(char *name, size_t size)
 static const et_value *last_session(const char *model_dir, et_arena *arena)
 {
     et_value *tree = NULL;
-    if (et_json_read(&tree, arena, et_path_of(model_dir, ET_RUN_SESSIONS).text, INFO_MAX, NULL))
+    if (et_value_read_file(&tree, arena, et_path_of(model_dir, ET_RUN_SESSIONS).text, INFO_MAX,
+                           et_json_parse, NULL))
         return NULL;
     const et_value *all = et_value_get(tree, "sessions");
     const et_value *last = all && all->kind == ET_VALUE_LIST ? all->last : NULL;
@@ -169,7 +170,8 @@ static et_value *read_sessions(et_session *s)
         et_value_set_string(s->tree, "format", ET_SESSION_FORMAT);
         return et_value_set_list(s->tree, "sessions");
     }
-    int status = et_json_read(&s->tree, &s->arena, s->info.text, INFO_MAX, &reason);
+    int status =
+        et_value_read_file(&s->tree, &s->arena, s->info.text, INFO_MAX, et_json_parse, &reason);
     list = status ? NULL : et_value_get(s->tree, "sessions");
     if (list && list->kind == ET_VALUE_LIST)
         return list;

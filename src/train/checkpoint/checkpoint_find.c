@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
@@ -199,7 +200,7 @@ int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *ar
     /* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to
      * find the weights; the rest is for people and `inspect`. */
     int64_t step;
-    int status = et_json_read(info, arena, path.text, INFO_MAX, error);
+    int status = et_value_read_file(info, arena, path.text, INFO_MAX, et_json_parse, error);
     if (status)
         return status;
     status = et_value_read_int(*info, ET_CHECKPOINT_STEP, &step, error);

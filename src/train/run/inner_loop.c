@@ -64,7 +64,7 @@ static int write_trials(const et_recovery *r, const et_run *run, et_error *error
 static int read_file(et_recovery *r, const char *path, et_error *error)
 {
     et_value *dict;
-    int status = et_json_read(&dict, &r->arena, path, FILE_MOST, error);
+    int status = et_value_read_file(&dict, &r->arena, path, FILE_MOST, et_json_parse, error);
     if (status)
         return status;
     r->memory = et_value_get(dict, "memory");

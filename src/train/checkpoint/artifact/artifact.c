@@ -64,7 +64,7 @@ static int parse_member(et_artifact_member *member, const char *path, const char
                         et_arena *arena, et_error *error)
 {
     et_value *dict;
-    int status = et_yaml_read(&dict, arena, path, FILE_MAX, error);
+    int status = et_value_read_file(&dict, arena, path, FILE_MAX, et_yaml_parse, error);
     if (status)
         return status;
     if ((status = et_value_read_string(dict, "name", &member->name, error)) ||
@@ -132,8 +132,9 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
     const et_path path = et_path_of(member->run, ET_RUN_SETTINGS);
     *text = NULL;
     *length = 0;
-    int status = own ? et_yaml_read(&run, &arena, path.text, SETTINGS_MAX, error)
-                     : et_alloc_failed(error, 0, "settings");
+    int status =
+        own ? et_value_read_file(&run, &arena, path.text, SETTINGS_MAX, et_yaml_parse, error)
+            : et_alloc_failed(error, 0, "settings");
     if (!status)
         status = make_settings(member, run, path.text, own, error);
     if (!status) {
