@@ -111,9 +111,6 @@ void et_document_count_kept(et_document *d, size_t line)
     lines[i] = line;
 }
 
-#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-#define DIGITS  "0123456789"
-
 /* Bytes of the longest name. */
 #define NAME_MAX_BYTES 32
 
@@ -171,15 +168,26 @@ static uint32_t code_of_number(const char *digits, size_t length)
     return code < 0x20 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : code;
 }
 
+static bool is_word(char c)
+{
+    return et_ascii_is_letter(c) || et_ascii_is_digit(c);
+}
+
+/* Letters and digits at text[from], at most NAME_MAX_BYTES. length: of the text. */
+static size_t name_length(const char *text, size_t from, size_t length)
+{
+    size_t count = 0;
+    while (from + count < length && count < NAME_MAX_BYTES && is_word(text[from + count]))
+        count++;
+    return count;
+}
+
 size_t et_entity_read(const char *text, size_t length, uint32_t *code)
 {
     et_assert(text && code);
-    size_t count = 0;
     const bool number = length > 1 && text[1] == '#';
     const size_t start = number ? 2 : 1;
-    while (start + count < length && count < NAME_MAX_BYTES && text[start + count] &&
-           strchr(LETTERS DIGITS, text[start + count]))
-        count++;
+    const size_t count = name_length(text, start, length);
     *code = 0;
     if (!count || start + count >= length || text[start + count] != ';')
         return 0;
@@ -190,10 +198,7 @@ size_t et_entity_read(const char *text, size_t length, uint32_t *code)
 size_t et_entity_read_open(const char *text, size_t length, bool value)
 {
     et_assert(text);
-    size_t count = 1;
-    while (count < length && count <= NAME_MAX_BYTES && text[count] &&
-           strchr(LETTERS DIGITS, text[count]))
-        count++;
+    size_t count = 1 + name_length(text, 1, length);
     if (value && count < length && text[count] == '=')
         return 0;
     for (; count > 1; count = value ? 0 : count - 1) {
@@ -202,11 +207,6 @@ size_t et_entity_read_open(const char *text, size_t length, bool value)
             return count;
     }
     return 0;
-}
-
-static bool is_word(char c)
-{
-    return et_ascii_is_letter(c) || et_ascii_is_digit(c);
 }
 
 /* Whether the mark at text[at] is one of a key. */
