@@ -301,14 +301,14 @@ static size_t front_matter(et_md_mask *m)
 }
 
 /* The start of the line that ends ::: mermaid of Azure DevOps or :::{code-block} of MyST, whose
- * content is code. l->from: no such container. */
+ * content is code. 0: no such container. */
 static size_t end_of_code(const et_md_mask *m, const line *l)
 {
     static const char code[] = "mermaid math code code-block code-cell";
     const size_t colons = run(m, l->at, l->end, ":");
     const size_t name = l->at + colons + run(m, l->at + colons, l->end, " \t{");
     if (colons < 3 || !et_is_listed(code, m->original + name, run(m, name, l->end, NAMES)))
-        return l->from;
+        return 0;
     for (line other = *l; other.next < m->length && other.next - l->from < 8 * MARKUP_MAX;) {
         other = line_at(m, other.next);
         const size_t end = run(m, other.at, other.end, ":");
@@ -317,7 +317,7 @@ static size_t end_of_code(const et_md_mask *m, const line *l)
         if (end >= colons || fence_at(m, other.at, other.end))
             break;
     }
-    return l->from;
+    return 0;
 }
 
 bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
@@ -338,12 +338,12 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
                  (module || (before.at == before.end && is_module(m, &l)));
         const bool option = options && is_option(m, &l);
         options = option || begins(m, l.at, l.end, ":::{");
-        if (code > l.from || module || option)
-            blank(m, l.from, code > l.from ? code : l.end);
+        if (code || module || option)
+            blank(m, l.from, code ? code : l.end);
         else if (!empty)
             good = take_line(m, &l) && take_definition(m, &l, &before);
         before = l;
-        at = code > l.from ? code : l.next;
+        at = code ? code : l.next;
     }
     return good;
 }
