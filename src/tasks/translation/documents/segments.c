@@ -244,7 +244,7 @@ void et_document_add_written(et_document *d, const char *text, size_t length, co
     if (!r->text.length)
         r->line = line;
     et_strbuf_append_bytes(&r->text, text, length);
-    if (bytes < d->text || bytes >= d->text + d->length)
+    if (!length || bytes < d->text || bytes >= d->text + d->length)
         return;
     if (text == bytes && last && last->length == last->count &&
         last->bytes + last->count == bytes && last->start + last->length == source.start) {
