@@ -58,11 +58,9 @@ int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error
     bool known = !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < DESCRIPTORS_MAX;
     s->setup = *setup;
     s->count = known ? (int)limit.rlim_cur : DESCRIPTORS_MAX;
-    s->session = et_alloc_zero(s->count, sizeof *s->session);
     for (int role = 0; role < ET_JOB_ROLES; role++)
         s->showed[role] = -1;
-    return s->session ? ET_OK
-                      : et_alloc_failed(error, s->count * sizeof *s->session, "connections");
+    return ET_ALLOC_ZERO(s->session, s->count, "connections", error);
 }
 
 void et_sessions_close(et_sessions *s)
