@@ -73,7 +73,7 @@ static et_arena_block *add_block(et_arena *arena, size_t size)
     return block;
 }
 
-void *et_arena_alloc(et_arena *arena, size_t size)
+static void *take(et_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2) { /* so that no sum below overflows */
         arena->failed = true;
@@ -95,17 +95,30 @@ void *et_arena_alloc(et_arena *arena, size_t size)
     arena->used += size;
     /* The red zone after it stays poisoned, and so do the bytes of rounding. */
     unpoison(memory, size ? size : 1);
-    memset(memory, 0, size);
     return memory;
 }
 
+void *et_arena_alloc(et_arena *arena, size_t size)
+{
+    void *memory = take(arena, size);
+    return memory ? memset(memory, 0, size) : NULL;
+}
+
 /* A product that overflows asks for more than there can be, and is refused as that is. */
-void *et_arena_array(et_arena *arena, size_t count, size_t size)
+static size_t bytes_of(size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes))
-        bytes = SIZE_MAX; /* refused there */
-    return et_arena_alloc(arena, bytes);
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+void *et_arena_array(et_arena *arena, size_t count, size_t size)
+{
+    return et_arena_alloc(arena, bytes_of(count, size));
+}
+
+void *et_arena_array_raw(et_arena *arena, size_t count, size_t size)
+{
+    return take(arena, bytes_of(count, size));
 }
 
 /* The memory is zeroed, so the final 0 is there. */

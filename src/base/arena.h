@@ -26,6 +26,10 @@ void *et_arena_alloc(et_arena *arena, size_t size);
 /* As et_arena_alloc for count elements of a size, checked for overflow. */
 void *et_arena_array(et_arena *arena, size_t count, size_t size);
 
+/* The same without zeros, for large arrays of which little is used: pages that are never written
+ * take no memory. */
+void *et_arena_array_raw(et_arena *arena, size_t count, size_t size);
+
 /* A copy of a string; NULL if none left. */
 char *et_arena_strdup(et_arena *arena, const char *text);
 

@@ -49,6 +49,7 @@ static void test_arena__overflow(void **state)
     (void)state;
     et_arena arena = ET_ARENA_INIT;
     assert_null(et_arena_array(&arena, SIZE_MAX / 2, 4));
+    assert_null(et_arena_array_raw(&arena, SIZE_MAX / 2, 4));
     assert_true(arena.failed);
     assert_null(et_arena_alloc(&arena, SIZE_MAX));
     assert_null(et_arena_alloc(&arena, SIZE_MAX - 8));

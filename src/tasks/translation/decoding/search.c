@@ -462,11 +462,11 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
     const size_t size = (size_t)search->options.beam.size * vocabulary;
     if (!search->options.lexicon)
         return ET_OK;
-    search->listed = et_arena_array(&search->arena, size, sizeof *search->listed);
+    search->listed = et_arena_array_raw(&search->arena, size, sizeof *search->listed);
     search->listable =
         et_arena_array(&search->arena, (vocabulary + 63) / 64, sizeof *search->listable);
     for (int i = 0; i < search->size.seats; i++)
-        search->seats[i].words = et_arena_array(&search->arena, vocabulary, sizeof(int32_t));
+        search->seats[i].words = et_arena_array_raw(&search->arena, vocabulary, sizeof(int32_t));
     return !search->arena.failed
                ? ET_OK
                : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
