@@ -418,7 +418,6 @@ static bool table_cache_find(et_table_cache *cache, table_parts *parts, et_mappi
         et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude reads the table again", cache->path,
                mapping->data ? fault : "empty");
     et_mapping_close(mapping);
-    *mapping = (et_mapping){ NULL, 0 };
     return false;
 }
 
