@@ -106,14 +106,16 @@ static et_node *chosen(et_node *vector, const et_tabular_pack *pack, const bool 
 {
     const int64_t all = et_pack_count(pack);
     et_node *row = et_reshape(vector, et_shape_2(1, all));
+    if (!which)
+        return row;
     et_node **parts = et_arena_array(&vector->graph->arena, all, sizeof *parts);
     int count = 0;
     if (!parts)
         return et_graph_out_of_memory(vector->graph);
-    for (int64_t i = 0; which && i < all; i++)
+    for (int64_t i = 0; i < all; i++)
         if (which[i])
             parts[count++] = et_slice_columns(row, i, 1);
-    return which ? et_concatenate_columns(parts, count) : row;
+    return et_concatenate_columns(parts, count);
 }
 
 /* The sum of all members' columns, [rows, members * width] to [rows, width]. */
