@@ -22,35 +22,22 @@
 
 /* ---- classes ---- */
 
-/* Counts over the rows of a part of the data. */
-typedef struct target_counts {
-    const et_encoded_field *target;
-    int field;      /* classes, labels, or the numbers as they are written, in a batch */
-    int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
-    double *first;  /* [width] of others */
-    int weight;     /* in a batch; -1: all rows weigh 1 */
-} target_counts;
+/* Weights of the rows of each class. */
+typedef struct class_sums {
+    int field;   /* classes, in a batch */
+    int weight;  /* -1: all rows weigh 1 */
+    double *sum; /* [classes] */
+} class_sums;
 
-static void count_classes(void *payload, const et_batch *batch, int64_t first)
-{
-    const target_counts *s = payload;
-    const int32_t *class = batch->data[s->field];
-    (void)first;
-    for (int64_t i = 0; i < batch->filled[0]; i++)
-        if (class[i] >= 0)
-            s->count[class[i]]++;
-}
-
-/* Sums of the rows' weights, in first. */
 static void add_to_classes(void *payload, const et_batch *batch, int64_t first)
 {
-    const target_counts *s = payload;
+    const class_sums *s = payload;
     const int32_t *class = batch->data[s->field];
     const float *weight = s->weight < 0 ? NULL : batch->data[s->weight];
     (void)first;
     for (int64_t i = 0; i < batch->filled[0]; i++)
         if (class[i] >= 0)
-            s->first[class[i]] += weight ? (double)weight[i] : 1;
+            s->sum[class[i]] += weight ? (double)weight[i] : 1;
 }
 
 /* The rows' weights by classes times the class's own: all classes weigh the same, and the mean
@@ -60,22 +47,22 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
     const et_layout *layout = &task->training->layout;
-    target_counts s = { .field = et_layout_find(layout, task->target.field->name),
-                        .weight =
-                            task->target.weight ? et_layout_find(layout, task->target.weight) : -1,
-                        .first = et_alloc_zero(classes, sizeof *s.first) };
+    class_sums s = { .field = et_layout_find(layout, task->target.field->name),
+                     .weight =
+                         task->target.weight ? et_layout_find(layout, task->target.weight) : -1,
+                     .sum = et_alloc_zero(classes, sizeof *s.sum) };
     double all = 0;
     int found = 0;
-    if (!s.first)
-        return et_alloc_failed(error, classes * sizeof *s.first, "weights of classes");
+    if (!s.sum)
+        return et_alloc_failed(error, classes * sizeof *s.sum, "weights of classes");
     int status = et_tabular_read(task->training, task->training->count, add_to_classes, &s, error);
     for (int i = 0; i < classes; i++) {
-        all += s.first[i];
-        found += s.first[i] > 0;
+        all += s.sum[i];
+        found += s.sum[i] > 0;
     }
     for (int i = 0; i < classes; i++)
-        weight[i] = s.first[i] > 0 ? (float)(all / (found * s.first[i])) : 1;
-    et_free(s.first);
+        weight[i] = s.sum[i] > 0 ? (float)(all / (found * s.sum[i])) : 1;
+    et_free(s.sum);
     return status;
 }
 
@@ -267,6 +254,24 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
 /* Before the first step, finds data that cannot be learned or measured: classes without training
  * rows or without validation rows, numbers or labels that are all equal, and words after the last
  * word that a feature reads. Also finds class weights, which distort probabilities. */
+
+/* Counts over the rows of a part of the data. */
+typedef struct target_counts {
+    const et_encoded_field *target;
+    int field;      /* classes, labels, or the numbers as they are written, in a batch */
+    int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
+    double *first;  /* [width] of others */
+} target_counts;
+
+static void count_classes(void *payload, const et_batch *batch, int64_t first)
+{
+    const target_counts *s = payload;
+    const int32_t *class = batch->data[s->field];
+    (void)first;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        if (class[i] >= 0)
+            s->count[class[i]]++;
+}
 
 /* Counts numbers or labels that differ from those of the first row. */
 static void count_others(void *payload, const et_batch *batch, int64_t first)
