@@ -21,15 +21,14 @@
 static const struct {
     const char *text, *schema, *suspicious;
     const char *target;
-    et_analyze_header header;
+    et_header header;
 } tables[] = {
     /* headers */
     { "a,b\n1,x\n2,y\n", "a:integer b:discrete", "", NULL, 0 },
     { "1,x\n2,y\n", "column_1:integer column_2:discrete", "", NULL, 0 },
-    { "1,x\n2,y\n", "1:integer x:discrete", "1:constant x:constant", NULL,
-      ET_ANALYZE_HEADER_THERE },
+    { "1,x\n2,y\n", "1:integer x:discrete", "1:constant x:constant", NULL, ET_HEADER_THERE },
     { "a,b\n1,x\n2,y\n", "column_1:discrete column_2:discrete",
-      "column_1:key column_1:mixed column_2:key", NULL, ET_ANALYZE_HEADER_ABSENT },
+      "column_1:key column_1:mixed column_2:key", NULL, ET_HEADER_ABSENT },
     { "name,town\nann,rome\nbob,oslo\n", "name:discrete town:discrete", "", NULL, 0 },
     { "p,x\np,y\ne,x\n", "column_1:discrete column_2:discrete", "", NULL, 0 },
     { "x,x\np,y\ne,z\n", "column_1:discrete column_2:discrete", "column_1:key column_2:key", NULL,
@@ -557,7 +556,7 @@ static void test_analyze__errors(void **state)
         { "", ": the file has no rows", { 0 } },
         { "\n\n", ": the file has no rows", { 0 } },
         { "#x\n", ": the file has no rows", { .csv.comment = '#' } },
-        { "a,b\n", ": the file has a header and no rows", { .header = ET_ANALYZE_HEADER_THERE } },
+        { "a,b\n", ": the file has a header and no rows", { .header = ET_HEADER_THERE } },
         { "a,b,a\n1,2,3\n", ":1: columns 1 and 3 are both called \"a\"", { 0 } },
         { "column_2,\n1,2\n", ":1: columns 1 and 2 are both called \"column_2\"", { 0 } },
         { "a,\"b\nc\"\n1,2\n",
@@ -623,7 +622,7 @@ static void test_analyze__files(void **state)
     }
     const char *two[] = { paths[0], paths[2] };
     assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 },
-                                &(et_analyze_options){ .header = ET_ANALYZE_HEADER_THERE }, &error),
+                                &(et_analyze_options){ .header = ET_HEADER_THERE }, &error),
                      ET_EDATA);
     assert_contains(error.text, "3.csv:1: the header differs from the header of");
     assert_contains(error.text, "1.csv; this file lacks a, b; this file also has 4, z");
@@ -691,10 +690,10 @@ static void test_analyze__header_behind_none(void **state)
     et_analysis analysis;
     const char *paths[] = { write_text(*state, "1.csv", "1,x\n2,y\n"),
                             write_text(*state, "2.csv", "a,b\n3,x\n") };
-    et_analyze_options options = { .header = ET_ANALYZE_HEADER_FOUND };
+    et_analyze_options options = { .header = ET_HEADER_FOUND };
     assert_fails(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error), ET_EDATA,
                  "2.csv:1: the first row looks like a header, but");
-    options.header = ET_ANALYZE_HEADER_ABSENT;
+    options.header = ET_HEADER_ABSENT;
     assert_ok(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error));
     et_analysis_release(&analysis);
 }

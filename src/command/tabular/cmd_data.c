@@ -283,7 +283,7 @@ typedef struct data_options {
     const char **markers; /* of missing values, ended by NULL; owned */
 } data_options;
 
-/* ORDER et_analyze_header, the last two once more. */
+/* ORDER et_header, the last two once more. */
 static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
 
 static const et_option options[] = {
@@ -361,7 +361,7 @@ static int check(data_options *args, et_error *error)
             status =
                 et_alloc_failed(error, args->missing.count * sizeof *args->markers, "--missing");
     }
-    args->options.header = (et_analyze_header)(args->header > 2 ? args->header - 2 : args->header);
+    args->options.header = (et_header)(args->header > 2 ? args->header - 2 : args->header);
     args->options.entries = args->entries;
     args->options.quantiles = (int)args->quantiles;
     return status;

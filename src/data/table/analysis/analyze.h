@@ -28,21 +28,16 @@
 
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "data/table/rows/csv.h"
-
-typedef enum et_analyze_header {
-    ET_ANALYZE_HEADER_FOUND,  /* the first row is a header if no cell is a number and the row
-                                 differs from the following rows. With a schema: if its cells are
-                                 names of fields */
-    ET_ANALYZE_HEADER_THERE,  /* of every file */
-    ET_ANALYZE_HEADER_ABSENT, /* columns are column_1, column_2, ..., or the schema's */
-} et_analyze_header;
+#include "data/table/rows/rows.h"
 
 typedef struct et_analyze_options {
     const char *target;       /* NULL: none */
     et_strings more_targets;  /* in addition to target */
     et_strings dropped, only; /* columns that are not inputs; the only inputs (empty: all may be) */
-    et_analyze_header header;
+    /* FOUND: the first row is a header if no cell is a number and the row differs from the
+     * following rows. With a schema: if its cells are names of fields. THERE: of every file.
+     * ABSENT: columns are column_1, column_2, ..., or the schema's. */
+    et_header header;
     int classes; /* an integer target with at most so many values has classes; 0: with two
                     values, or with at most 20 that count from 0 or 1; -1: never */
     const et_schema *schema; /* types of the columns; NULL: inferred */

@@ -269,8 +269,8 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
     head->column_count = et_arena_array(arena, head->fields, sizeof *head->column_count);
     if (failed || arena->failed)
         status = et_alloc_failed(error, first->count, "a header");
-    head->header = o->header == ET_ANALYZE_HEADER_THERE ||
-                   (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, arena));
+    head->header = o->header == ET_HEADER_THERE ||
+                   (o->header == ET_HEADER_FOUND && looks_named(o->schema, first, arena));
     if (!status)
         status = name_columns(head, first, path, arena, error);
     if (!status && !head->header) {
@@ -317,9 +317,8 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
         return et_alloc_failed(error, count * sizeof *head->name, "a header");
     if (options->schema)
         return take_schema(head, options, &first, path, arena, error);
-    head->header =
-        options->header == ET_ANALYZE_HEADER_THERE ||
-        (options->header == ET_ANALYZE_HEADER_FOUND && looks_like_header(&first, &failed));
+    head->header = options->header == ET_HEADER_THERE ||
+                   (options->header == ET_HEADER_FOUND && looks_like_header(&first, &failed));
     if (failed)
         return et_alloc_failed(error, count, "a header");
     status = name_columns(head, &first, path, arena, error);
@@ -388,10 +387,10 @@ int et_table_head_match(const et_table_head *head, int *position, bool *header, 
     for (int i = 0; i < head->columns; i++)
         position[i] = i;
     int status = read_first(&first, csv, ROWS_MAX, &arena, error);
-    const bool looks = !status && options->header != ET_ANALYZE_HEADER_ABSENT && first.count;
+    const bool looks = !status && options->header != ET_HEADER_ABSENT && first.count;
     if (looks && head->same.count)
         status = match_by_names(head, position, header, &first, path,
-                                options->header == ET_ANALYZE_HEADER_THERE, &arena, error);
+                                options->header == ET_HEADER_THERE, &arena, error);
     else if (looks && stands_above_numbers(&first))
         status = et_fail(error, ET_EDATA,
                          "%s:%lld: the first row looks like a header, but %s has no header: give "

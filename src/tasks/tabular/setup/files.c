@@ -330,7 +330,7 @@ static int analyze(et_tabular_task *task, et_error *error)
     const et_feature_choice choice = et_tabular_choice(&task->options);
     et_table_files *texts = &task->texts;
     et_analyze_options options = { .csv = table.csv,
-                                   .header = (et_analyze_header)table.header, /* ORDER et_header */
+                                   .header = table.header,
                                    .target = choice.target,
                                    .more_targets = { choice.more_targets,
                                                      (size_t)choice.more_target_count },
