@@ -175,7 +175,7 @@ static void describe_split(const et_tabular_task *task)
 
 static void describe(et_task *self)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_tabular_task *task = et_tabular_task_of(self);
     const int columns = et_schema_count(task->texts.schema);
     const int64_t parts = (int64_t)task->options.train_data.mix.count;
     et_task_tell(&task->context, "data         %s, %s%s%s",

@@ -359,11 +359,6 @@ void et_class_chart_release(et_class_chart *c)
 
 /* ---- scored rows ---- */
 
-et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
-{
-    return (et_tabular_task *)(void *)evaluation->task;
-}
-
 static const char *set_of(const et_tabular_task *task)
 {
     const et_structs *sets = &task->options.validation_data.sets;
@@ -422,7 +417,7 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
                             double threshold, const double *costs)
 {
     et_assert(evaluation->task && scores);
-    et_tabular_task *task = et_table_task_of(evaluation);
+    et_tabular_task *task = et_tabular_task_of(evaluation->task);
     if (task->options.class_weights.count && !et_comm_rank(evaluation->comm))
         et_log(ET_LOG_WARNING,
                "the model was trained with class weights, so its probabilities are too high "
@@ -436,7 +431,7 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
 int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *error)
 {
     et_assert(evaluation->task && logs);
-    et_tabular_task *task = et_table_task_of(evaluation);
+    et_tabular_task *task = et_tabular_task_of(evaluation->task);
     if (!et_tabular_has_out_of_fold(task))
         return et_evaluation_run(evaluation, logs, error);
     if (evaluation->tell)
@@ -491,7 +486,7 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
 {
     evaluating *e = payload;
     const evaluate_options *args = e->args;
-    const et_tabular_task *task = et_table_task_of(evaluation);
+    const et_tabular_task *task = et_tabular_task_of(evaluation->task);
     const et_encoded_field *target = task->target.field;
     const et_decision_classes classes = { target->column[0], target->label,
                                           (int)task->target.classes, task->target.labels != 0 };
@@ -534,7 +529,7 @@ static int draw(const evaluating *e, bool roc, const char *path, et_error *error
 /* The name of the only target; NULL: several targets, whose names are in their scores. */
 static const char *single_target(const et_evaluation *evaluation)
 {
-    const et_encoded_field *target = et_table_task_of(evaluation)->target.field;
+    const et_encoded_field *target = et_tabular_task_of(evaluation->task)->target.field;
     return target->width > 1 ? NULL : target->column[0];
 }
 

@@ -397,7 +397,7 @@ static int explain_columns(const explain_options *args, et_explain *e, const et_
 static int take_own_rows(et_explain_options *how, const et_evaluation *evaluation, bool quiet,
                          et_arena *arena, et_error *error)
 {
-    const et_tabular_task *task = et_table_task_of(evaluation);
+    const et_tabular_task *task = et_tabular_task_of(evaluation->task);
     const bool others = task->validation_tables[0] != NULL;
     const et_strings *paths = others ? &task->validation_paths[0] : &task->paths;
     if (task->options.train_data.mix.count && !others)

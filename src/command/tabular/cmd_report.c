@@ -652,7 +652,7 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
  * good. */
 static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
 {
-    const et_tabular_task *task = et_table_task_of(evaluation);
+    const et_tabular_task *task = et_tabular_task_of(evaluation->task);
     /* The file of rows with cells: the scored file, else the validation file, else the first
      * training file. */
     const et_tabular_options *o = &task->options;
@@ -762,7 +762,7 @@ static int opened(void *payload, et_evaluation *evaluation, et_error *error)
 static int fill(reporting *r, const et_evaluation *evaluation, const et_value *logs,
                 et_error *error)
 {
-    const et_tabular_task *task = et_table_task_of(evaluation);
+    const et_tabular_task *task = et_tabular_task_of(evaluation->task);
     page_begin(&r->page, evaluation->model_dir);
     add_run(r, evaluation);
     add_data(r, task);

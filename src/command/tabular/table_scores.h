@@ -68,9 +68,6 @@ typedef struct et_table_scores {
     size_t sets;                              /* 0: no scores yet, or the target is numbers */
 } et_table_scores;
 
-/* The task of an open evaluation of a table. */
-et_tabular_task *et_table_task_of(const et_evaluation *evaluation);
-
 /* threshold, costs: of et_class_predictions; costs are borrowed. Does nothing for a target of
  * numbers. */
 void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
