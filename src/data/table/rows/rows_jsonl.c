@@ -286,7 +286,9 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
     int count = 0;
     for (int i = 0; i < et_schema_count(schema); i++)
         lacking += layout->reads[false][i];
-    for (int i = 0; lacking && i < et_schema_count(schema) && count < NAMES_MAX; i++)
+    if (!lacking)
+        return ET_OK;
+    for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
         if (layout->reads[false][i] && !et_value_get(object, et_schema_at(schema, i)->name))
             absent[count++] = et_schema_at(schema, i)->name;
     absent[count] = NULL;
