@@ -15,6 +15,7 @@
 #include "command/series_log.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
+#include "systems/modelgarden/series.h"
 #include "systems/training/session.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/metric_name.h"
@@ -256,7 +257,7 @@ static int64_t larger(int64_t a, int64_t b)
 /* A series of models has no sessions: its settings have the steps of one model. */
 static bool is_series(const et_history *h)
 {
-    return !et_history_sessions(h) && et_series_reason(h->model_dir);
+    return !et_history_sessions(h) && et_file_exists_in(h->model_dir, ET_SERIES_FOLDER);
 }
 
 /* Only the last session counts: an earlier one may have come further, before the run returned to a
