@@ -629,12 +629,6 @@ static int run_round(translations *all, batch *b, size_t model, int beam, int re
     return status;
 }
 
-static void fail_request(et_service_request *request, int status, const et_error *error)
-{
-    request->status = status;
-    request->error = *error;
-}
-
 /* Gives documents their translations, and requests of ours the lines for the next model. Returns
  * the number of lines that documents need translated once more. */
 static size_t take_round(batch *b, bool last)
@@ -643,20 +637,18 @@ static size_t take_round(batch *b, bool last)
     for (size_t i = 0; i < b->count; i++) {
         et_service_request *request = b->requests[i];
         asked *what = request->payload;
-        et_error error = ET_ERROR_INIT;
-        int status = ET_OK;
         if (!what->count || what->ended)
             continue;
         if (what->libre)
-            status =
-                et_libre_take(what->libre, b->results + what->first, b->found, what->first, &error);
-        for (size_t line = 0; line < what->count && !what->libre && !last && !status; line++) {
+            request->status = et_libre_take(what->libre, b->results + what->first, b->found,
+                                            what->first, &request->error);
+        for (size_t line = 0; line < what->count && !what->libre && !last && !request->status;
+             line++) {
             what->lines[line] = et_arena_strdup(request->arena, b->results[what->first + line]);
-            status = what->lines[line] ? ET_OK : et_alloc_failed(&error, 0, "a line");
+            if (!what->lines[line])
+                request->status = et_alloc_failed(&request->error, 0, "a line");
         }
-        if (status)
-            fail_request(request, status, &error);
-        else if (what->libre)
+        if (what->libre && !request->status)
             left += et_libre_count(what->libre);
     }
     return left;
@@ -727,8 +719,10 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
     int status = ET_OK;
     for (int leg = 0; !status && leg < b.what->route.count; leg++)
         status = translate_leg(all, &b, leg, &error);
-    for (size_t i = 0; i < count && status; i++)
-        fail_request(requests[i], status, &error);
+    for (size_t i = 0; i < count && status; i++) {
+        requests[i]->status = status;
+        requests[i]->error = error;
+    }
     release_round(&b);
 }
 
