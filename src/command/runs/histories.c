@@ -229,10 +229,10 @@ int et_histories_check_metric(const et_histories *all, const char *word, et_erro
     for (size_t i = 0; i < all->count; i++)
         any |= et_history_match(all->items[i], word, &found, 1) > 0;
     if (!any) {
-        name_list *list = et_alloc_zero(1, sizeof *list);
+        name_list *list;
         et_strbuf text = ET_STRBUF_INIT;
-        if (!list)
-            return et_alloc_failed(error, sizeof *list, "names of metrics");
+        if (ET_ALLOC_ZERO(list, 1, "names of metrics", error))
+            return ET_ENOMEM;
         add_names(list, all, false);
         for (size_t i = 0; i < list->count && i < LISTED_MAX; i++)
             et_strbuf_printf(&text, "%s%s", i ? ", " : "", list->items[i]);

@@ -133,10 +133,10 @@ static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbu
                            et_error *error)
 {
     const int64_t classes = t->of.classes;
-    mistake *mistakes = et_alloc((size_t)(classes * classes), sizeof *mistakes);
+    mistake *mistakes;
     char note[NOTE];
-    if (!mistakes)
-        return et_alloc_failed(error, (size_t)(classes * classes) * sizeof *mistakes, "mistakes");
+    if (ET_ALLOC(mistakes, classes * classes, "mistakes", error))
+        return ET_ENOMEM;
     size_t count = 0;
     for (int64_t i = 0; i < classes * classes; i++)
         if (i / classes != i % classes && t->confusion[i] > 0)

@@ -367,10 +367,10 @@ int et_libre_models_list(et_libre_models *all, et_error *error)
         total += 1 + all->items[i].count;
     if (!*all->items[0].source)
         return ET_OK;
-    const char **codes = et_alloc(total, sizeof *codes);
+    const char **codes;
     et_strbuf *out = &all->listing;
-    if (!codes)
-        return et_alloc_failed(error, total * sizeof *codes, "languages");
+    if (ET_ALLOC(codes, total, "languages", error))
+        return ET_ENOMEM;
     const size_t count = list_codes(all, codes);
     for (size_t from = 0; from < count; from++) {
         const char *comma = "";

@@ -81,8 +81,7 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
 {
     et_assert(fd >= 0 && name);
     *reader = (et_line_reader){ .fd = fd, .name = name, .number = 1 };
-    reader->buffer = et_alloc(ET_TEXT_LINE_MAX + PIECE, 1);
-    return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
+    return ET_ALLOC(reader->buffer, ET_TEXT_LINE_MAX + PIECE, "lines", error);
 }
 
 /* et_line_reader_close closes the file. */

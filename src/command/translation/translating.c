@@ -228,9 +228,8 @@ int et_ensemble_models_open(et_ensemble_models *models, const char *const *runs,
     *models = (et_ensemble_models){ .count = 0 };
     if (!count)
         return ET_OK;
-    models->items = et_alloc_zero(count, sizeof(et_translator *));
-    if (!models->items)
-        return et_alloc_failed(error, count * sizeof(et_translator *), "an ensemble");
+    if (ET_ALLOC_ZERO(models->items, count, "an ensemble", error))
+        return ET_ENOMEM;
     for (models->count = 0; models->count < count && !status; models->count++)
         status =
             et_translator_open(&models->items[models->count], runs[models->count], &like, error);

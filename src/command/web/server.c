@@ -678,10 +678,10 @@ int et_http_open(et_http **out, et_listener *listener, const et_http_options *op
 {
     *out = NULL;
     et_assert(options->body_max && options->connections_max > 0 && options->seconds_max >= 1);
-    et_http *http = et_alloc_zero(1, sizeof *http);
-    if (!http) {
+    et_http *http;
+    if (ET_ALLOC_ZERO(http, 1, "a server", error)) {
         et_listener_close(listener);
-        return et_alloc_failed(error, sizeof *http, "a server");
+        return ET_ENOMEM;
     }
     http->options = *options;
     http->wake_fd = -1;

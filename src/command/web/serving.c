@@ -649,10 +649,10 @@ int et_serving_open(et_serving **out, et_listener *listener, const et_serving_op
                     et_error *error)
 {
     *out = NULL;
-    et_serving *s = et_alloc_zero(1, sizeof *s);
-    if (!s) {
+    et_serving *s;
+    if (ET_ALLOC_ZERO(s, 1, "a server", error)) {
         et_listener_close(listener);
-        return et_alloc_failed(error, sizeof *s, "a server");
+        return ET_ENOMEM;
     }
     s->options = *options;
     s->class = options->batcher.class;

@@ -104,15 +104,13 @@ static int translate(comparison *c, int side, et_error *error)
 {
     et_translating work = c->args->work;
     work.model_dir = c->words[side];
-    char **results = et_alloc_zero(c->sources.count, sizeof *results);
-    c->results[side] = results;
-    if (!results)
-        return et_alloc_failed(error, c->sources.count * sizeof *results, "translations");
-    int status = et_translating_lines(&work, &c->sources, results, error);
+    if (ET_ALLOC_ZERO(c->results[side], c->sources.count, "translations", error))
+        return ET_ENOMEM;
+    int status = et_translating_lines(&work, &c->sources, c->results[side], error);
     if (!status) {
         c->name[side] = et_arena_printf(&c->arena, "%s, step %s", work.model_dir,
                                         et_format_count(et_translator_step(work.translator)).text);
-        c->of[side] = (const char *const *)results;
+        c->of[side] = (const char *const *)c->results[side];
         status = c->name[side] ? ET_OK : et_alloc_failed(error, 0, "a name");
     }
     return et_translating_close(&work, status, error);
