@@ -140,8 +140,8 @@ static const et_activity *describe_all(const et_plan *plan, size_t size)
             call->node->op == ET_OP_MATMUL || call->node->op == ET_OP_VOCABULARY_LOSS;
         /* The type of a product is the type of its operands, of other ops the type of the first
          * result. */
-        activity->dtype = et_dtype_name(
-            activity->product ? plan->graph->options.act : plan->values[call->out[0]].tensor.dtype);
+        activity->dtype =
+            et_dtype_name(activity->product ? plan->graph->options.act : TENSOR_OUT(0)->dtype);
         made = activity->name && activity->kernel && activity->shape;
     }
     et_strbuf_release(&text);
@@ -569,7 +569,7 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
         call->run(plan, call);
         bool finite = true;
         for (int k = 0; k < call->out_count; k++)
-            finite &= is_finite(&plan->values[call->out[k]].tensor);
+            finite &= is_finite(TENSOR_OUT(k));
         for (int k = 0; k < call->in_count && !finite; k++) {
             const et_plan_value *in = &plan->values[call->in[k]];
             if (in->storage == VALUE_IS_INPUT && !is_finite(&in->tensor))

@@ -449,7 +449,7 @@ static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_attributes *attributes = &call->node->attributes;
     const et_tensor *q = TENSOR_IN(0);
-    const et_tensor *out = &plan->values[call->out[0]].tensor;
+    const et_tensor *out = TENSOR_OUT(0);
     const et_tensor *cache = TENSOR_IN(1);
     const et_tensor *where = TENSOR_IN(2);
     const int32_t *length = IN(3);
