@@ -676,8 +676,7 @@ void et_pass_move_means(et_pass *pass, const float *values)
     for (int i = 0; i < count; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         const float *value = values ? values : tracked.value;
-        float *variable = et_params_values(pass->parts.params) +
-                          et_params_offset(pass->parts.params, tracked.variable);
+        float *variable = et_params_values_of(pass->parts.params, tracked.variable);
         for (int64_t k = 0; k < tracked.elements; k++)
             variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
         values = values ? values + tracked.elements : NULL;
