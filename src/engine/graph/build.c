@@ -790,10 +790,10 @@ et_node *et_binary_cross_entropy(et_node *logits, et_node *target)
 et_node *et_cross_entropy(et_node *logits, et_node *labels, float smoothing, et_node **nll,
                           et_node **correct)
 {
-    et_node *inputs[] = { logits, labels }, *loss;
+    et_node *loss;
     et_attributes attributes = { .x = smoothing };
     if (smoothing >= 0 && smoothing < 1)
-        loss = et_node_add(logits->graph, ET_OP_CROSS_ENTROPY, NULL, inputs, 2, &attributes);
+        loss = et_node_of(logits->graph, ET_OP_CROSS_ENTROPY, &attributes, logits, labels);
     else
         loss = et_graph_poison(logits->graph, "%s: label smoothing %g is not in [0, 1)",
                                logits->name, (double)smoothing);
