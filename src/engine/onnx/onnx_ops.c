@@ -74,8 +74,14 @@ static const char *open_shape(et_onnx_exporter *exporter, et_shape shape)
     return et_onnx_ints(exporter->model, shape.size, shape.rank);
 }
 
+static const char *in(const et_onnx_exporter *exporter, const et_node *node, int i)
+{
+    et_assert(i < node->inputs);
+    return exporter->values[node->input[i]->id];
+}
+
 /* In a function of an exporter and a node: the value of an input, and a new node. */
-#define IN(i)         (exporter->values[node->input[i]->id])
+#define IN(i)         in(exporter, node, i)
 #define CALL(op, ...) et_onnx_call(exporter->model, op, __VA_ARGS__)
 
 /* NULL: no binding of that name. */
