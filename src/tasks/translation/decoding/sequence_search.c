@@ -93,7 +93,7 @@ static int open_all(et_sequence_search *s, et_error *error)
     s->beams = et_arena_array(&s->arena, s->count, sizeof *s->beams);
     s->ids = et_arena_array(&s->arena, 2 * rows * (size_t)(o->max_length + 1), sizeof *s->ids);
     s->parent = et_arena_array(&s->arena, rows, sizeof *s->parent);
-    s->logits = et_arena_array(&s->arena, rows * (size_t)o->vocabulary, sizeof *s->logits);
+    s->logits = et_arena_array_raw(&s->arena, rows * (size_t)o->vocabulary, sizeof *s->logits);
     s->log_p = et_arena_array(&s->arena, 2 * size * size, sizeof *s->log_p);
     s->token = et_arena_array(&s->arena, 2 * size * size, sizeof *s->token);
     if (s->arena.failed)
