@@ -31,7 +31,7 @@ void *bench_zeros(size_t bytes)
     et_error error = ET_ERROR_INIT;
     void *memory = et_alloc_aligned(bytes + 64, 64);
     if (!memory)
-        bench_check(et_alloc_failed(&error, bytes, "a matrix"), &error);
+        bench_check(et_alloc_failed(&error, "a matrix"), &error);
     memset(memory, 0, bytes + 64);
     return memory;
 }

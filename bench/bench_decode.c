@@ -45,7 +45,7 @@ static void make_sentences(bench_decoder *b, et_error *error)
     b->sentences = et_alloc_zero((size_t)b->count, sizeof *b->sentences);
     b->pieces = et_alloc((size_t)b->count * SOURCE, sizeof *b->pieces);
     if (!b->sentences || !b->pieces)
-        bench_check(et_alloc_failed(error, (size_t)b->count, "sentences"), error);
+        bench_check(et_alloc_failed(error, "sentences"), error);
     for (int i = 0; i < b->count * SOURCE; i++)
         b->pieces[i] = (int32_t)et_random_below(random, (uint64_t)i, VOCABULARY);
     for (int i = 0; i < b->count; i++) {

@@ -63,7 +63,7 @@ static void *memory(size_t bytes)
     et_error error = ET_ERROR_INIT;
     void *made = et_alloc_aligned(bytes, 64);
     if (!made)
-        bench_check(et_alloc_failed(&error, bytes, "examples"), &error);
+        bench_check(et_alloc_failed(&error, "examples"), &error);
     return made;
 }
 

@@ -237,7 +237,7 @@ static void print_plan(const bench_model *model)
     et_strbuf text = ET_STRBUF_INIT;
     et_plan_print(model->plan, &text);
     if (text.failed)
-        bench_check(et_alloc_failed(&error, text.length, "the text of a plan"), &error);
+        bench_check(et_alloc_failed(&error, "the text of a plan"), &error);
     fputs(et_strbuf_text(&text), stdout);
     et_strbuf_release(&text);
     printf("%.1f MB planned\n", 1e-6 * (double)bench_model_planned(model));

@@ -43,7 +43,7 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
     uint64_t *offsets = et_alloc_zero((size_t)(2 * pairs + 1), sizeof *offsets);
     uint32_t *lines = et_alloc_zero((size_t)pairs, sizeof *lines);
     if (!encoded || !offsets || !lines)
-        bench_check(et_alloc_failed(&error, (size_t)pairs, "sentence pairs"), &error);
+        bench_check(et_alloc_failed(&error, "sentence pairs"), &error);
     for (int64_t i = 0; i < pairs; i++) {
         int64_t target = length ? length - 1 : draw_length((uint64_t)i);
         int64_t source = length ? length - 1 : draw_source_length((uint64_t)i, target);
@@ -59,7 +59,7 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
     }
     uint16_t *tokens = et_alloc((size_t)offsets[2 * pairs], sizeof *tokens);
     if (!tokens)
-        bench_check(et_alloc_failed(&error, (size_t)offsets[2 * pairs], "sentence pairs"), &error);
+        bench_check(et_alloc_failed(&error, "sentence pairs"), &error);
     for (uint64_t i = 0; i < offsets[2 * pairs]; i++)
         tokens[i] = draw_token(i, vocabulary);
     encoded->pairs = pairs;

@@ -73,10 +73,14 @@ static et_allocator allocator = {
 static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
 static atomic_size_t refusals;    /* relaxed too; a reported error counts once more */
 
-static void *note_refusal(void *memory)
+static _Thread_local size_t refused; /* bytes of the last refusal; 0: none since a report */
+
+static void *note_refusal(void *memory, size_t bytes)
 {
-    if (!memory)
+    if (!memory) {
         atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+        refused = bytes;
+    }
     return memory;
 }
 
@@ -103,7 +107,7 @@ void *et_alloc_aligned(size_t bytes, size_t alignment)
     et_assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     /* One byte for none: NULL means failure, and malloc(0) may give it. */
-    return note_refusal(allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment));
+    return note_refusal(allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment), bytes);
 }
 
 /* If count * size overflows: NULL, as for any size that is too large. */
@@ -111,7 +115,7 @@ void *et_alloc(size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return NULL;
+        return note_refusal(NULL, SIZE_MAX);
     return et_alloc_aligned(bytes, 16);
 }
 
@@ -146,7 +150,7 @@ void *et_alloc_array(size_t bytes)
 {
     size_t whole;
     if (__builtin_add_overflow(bytes, ARRAY_HEAD + HUGE_PAGE, &whole))
-        return NULL;
+        return note_refusal(NULL, bytes);
     /* Counted as one allocation, whichever way it is made. */
     if (bytes >= HUGE_MIN && allocator.allocate == system_allocate) {
         atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
@@ -156,7 +160,7 @@ void *et_alloc_array(size_t bytes)
         char *begin =
             mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (begin == MAP_FAILED)
-            return note_refusal(NULL);
+            return note_refusal(NULL, bytes);
         char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE);
         (void)madvise(at, bytes, MADV_HUGEPAGE);
         return array_behind(at - ARRAY_HEAD, (array_head){ begin, mapped });
@@ -188,9 +192,9 @@ void *et_realloc(void *memory, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return NULL;
+        return note_refusal(NULL, SIZE_MAX);
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
-    return note_refusal(allocator.reallocate(allocator.payload, memory, bytes ? bytes : 1));
+    return note_refusal(allocator.reallocate(allocator.payload, memory, bytes ? bytes : 1), bytes);
 }
 
 /* NULL is passed on: the hooks take it, as free does. */
@@ -221,8 +225,10 @@ int et_memory_check(size_t bytes, const char *what, et_error *error)
 {
     void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (probe == MAP_FAILED)
-        return et_alloc_failed(error, bytes, what);
+    if (probe == MAP_FAILED) {
+        note_refusal(NULL, bytes);
+        return et_alloc_failed(error, what);
+    }
     (void)munmap(probe, bytes);
     return ET_OK;
 }
@@ -236,8 +242,10 @@ void et_alloc_trim(void)
 }
 
 /* The size in the message shows whether a setting is wrong (terabytes) or the machine is full. */
-int et_alloc_failed(et_error *error, size_t bytes, const char *what)
+int et_alloc_failed(et_error *error, const char *what)
 {
-    note_refusal(NULL);
-    return et_fail(error, ET_ENOMEM, "out of memory (%zu bytes for %s)", bytes, what);
+    const size_t bytes = refused;
+    note_refusal(NULL, 0);
+    return bytes ? et_fail(error, ET_ENOMEM, "out of memory (%zu bytes for %s)", bytes, what)
+                 : et_fail(error, ET_ENOMEM, "out of memory (for %s)", what);
 }

@@ -34,19 +34,18 @@ void et_free(void *memory);
 char *et_strdup(const char *text);
 char *et_strndup(const char *text, size_t length);
 
-/* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
-int et_alloc_failed(et_error *error, size_t bytes, const char *what);
+/* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. N is the size of the last call
+ * here that failed in this thread. It is left out if none failed since the last report: a library
+ * has no memory, or another thread. */
+int et_alloc_failed(et_error *error, const char *what);
 
 /* array = et_alloc(count, sizeof *array), or zeroed, as a status: ET_OK, or et_alloc_failed's and a
- * NULL. count is evaluated twice. */
+ * NULL. */
 #define ET_ALLOC(array, count, what, error)                                                        \
-    (((array) = et_alloc((size_t)(count), sizeof *(array)))                                        \
-         ? ET_OK                                                                                   \
-         : et_alloc_failed(error, (size_t)(count) * sizeof *(array), what))
+    (((array) = et_alloc((size_t)(count), sizeof *(array))) ? ET_OK : et_alloc_failed(error, what))
 #define ET_ALLOC_ZERO(array, count, what, error)                                                   \
-    (((array) = et_alloc_zero((size_t)(count), sizeof *(array)))                                   \
-         ? ET_OK                                                                                   \
-         : et_alloc_failed(error, (size_t)(count) * sizeof *(array), what))
+    (((array) = et_alloc_zero((size_t)(count), sizeof *(array))) ? ET_OK                           \
+                                                                 : et_alloc_failed(error, what))
 
 /* Whether so much memory is available now; nothing is kept. Call it before a library that does not
  * survive a failed allocation. ET_ENOMEM as et_alloc_failed. */

@@ -2,7 +2,7 @@
  * types, and appends an element at a time or makes room for several.
  *
  *     if (!ET_VECTOR_APPEND(list->parts, list->count, list->capacity, one))
- *         return et_alloc_failed(&error, 0, "a list of parts");
+ *         return et_alloc_failed(&error, "a list of parts");
  *
  * The capacity doubles, so appending n items costs O(n). The memory is et_alloc's: free it with
  * et_free. */

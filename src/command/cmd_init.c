@@ -145,12 +145,12 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
     et_experiment usual = *experiment;
     usual.task = et_arena_alloc(arena, experiment->kind->size);
     if (!usual.task)
-        return et_alloc_failed(error, experiment->kind->size, "settings");
+        return et_alloc_failed(error, "settings");
     et_fields_defaults(usual.table, &usual);
     const et_value *values = et_fields_echo(experiment->table, experiment, arena);
     const et_value *were = et_fields_echo(usual.table, &usual, arena);
     if (!values || !were)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     et_strbuf_printf(
         out,
         "# Settings for `%s train RUN --config %s`. If you remove a line, the\n# experiment's "
@@ -160,7 +160,7 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
     print_group(out, experiment, &path, experiment->table, values, were, 0);
     out->failed |= path.failed;
     et_strbuf_release(&path);
-    return out->failed ? et_alloc_failed(error, out->length, "settings") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "settings") : ET_OK;
 }
 
 /* ---- the file ---- */

@@ -69,7 +69,7 @@ static int run_with(const et_command *row, et_call *call, et_arena *arena, et_er
     et_command_line line;
     call->options = et_arena_alloc(arena, row->usage->size + 1);
     if (!call->options)
-        return et_alloc_failed(error, row->usage->size, "options");
+        return et_alloc_failed(error, "options");
     int status = et_command_line_open(&line, row->usage, call->options, call, arena, error);
     if (!status)
         status = et_command_line_parse(&line, error);

@@ -41,8 +41,7 @@ static int replay(et_evaluation_log *log, et_sink *events, const et_value *line,
                        step, log->last);
     const et_value *values =
         without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, arena);
-    status =
-        values ? et_sink_write(events, step, values, error) : et_alloc_failed(error, 0, "values");
+    status = values ? et_sink_write(events, step, values, error) : et_alloc_failed(error, "values");
     if (status)
         return status;
     log->last = step;
@@ -71,7 +70,7 @@ static int open_log(et_sink **out, const char *path, int64_t lines, et_error *er
     et_arena arena = ET_ARENA_INIT;
     et_value *positions = et_value_dict(&arena);
     et_value_set_int(positions, "jsonl", lines);
-    int status = et_value_failed(positions) ? et_alloc_failed(error, 0, path)
+    int status = et_value_failed(positions) ? et_alloc_failed(error, path)
                                             : et_sink_jsonl_open(out, path, positions, error);
     et_arena_release(&arena);
     return status;
@@ -146,8 +145,7 @@ int et_evaluation_log_find_last(et_value **values, const char *path, const char 
         const et_value *rest =
             without(dict, (const char *const[]){ ET_SINK_TIME, ET_SINK_NOTE, NULL }, &lines.arena);
         *values = rest ? et_value_dict(arena) : NULL;
-        status =
-            *values ? et_value_merge(*values, rest, error) : et_alloc_failed(error, 0, "values");
+        status = *values ? et_value_merge(*values, rest, error) : et_alloc_failed(error, "values");
     }
     if (status)
         et_fail_while(error, status, "%s:%" PRId64, path, lines.number);

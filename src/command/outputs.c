@@ -110,7 +110,7 @@ int et_outputs_check_standard(et_outputs *outputs, et_error *error)
 {
     struct stat file;
     if (!outputs->status && outputs->failed)
-        outputs->status = et_alloc_failed(error, 0, "names of files");
+        outputs->status = et_alloc_failed(error, "names of files");
     else if (!outputs->status && !fstat(STDOUT_FILENO, &file) && S_ISREG(file.st_mode))
         outputs->status = check_read(outputs, "standard output", &file, error);
     return outputs->status;
@@ -234,7 +234,7 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
     et_assert(option);
     if (!path || outputs->status)
         return outputs->status;
-    int status = outputs->failed ? et_alloc_failed(error, 0, "names of files") : ET_OK;
+    int status = outputs->failed ? et_alloc_failed(error, "names of files") : ET_OK;
     if (!status && !stat(path, &file))
         status = check_read(outputs, path, &file, error);
     if (!status && !(status = check_run(outputs, path, error)) &&

@@ -107,7 +107,7 @@ int et_print_json(const et_value *results, et_error *error)
         et_print_results(stdout, text.data, text.length);
     et_strbuf_release(&text);
     if (!whole)
-        return et_alloc_failed(error, 0, "results");
+        return et_alloc_failed(error, "results");
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 

@@ -65,7 +65,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
     et_assert(offset >= ET_APPEND_CONTINUE);
     *file = (et_append){ .fd = -1, .path = et_strdup(path), .whole = whole };
     if (file->path == NULL)
-        return et_alloc_failed(error, strlen(path), "a path");
+        return et_alloc_failed(error, "a path");
     /* Non-blocking, in case the name is a pipe. */
     file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     int status;

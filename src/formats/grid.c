@@ -222,7 +222,7 @@ int et_grid_print(const et_grid *grid, FILE *to, et_grid_form form, et_error *er
 {
     et_strbuf out = ET_STRBUF_INIT;
     et_grid_append(grid, form, &out);
-    const int status = out.failed ? et_alloc_failed(error, out.length, "a table") : ET_OK;
+    const int status = out.failed ? et_alloc_failed(error, "a table") : ET_OK;
     if (!status)
         fputs(et_strbuf_text(&out), to);
     et_strbuf_release(&out);

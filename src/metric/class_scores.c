@@ -428,7 +428,7 @@ int et_scores_log(const char *const *names, const double *values, const char *pr
         failed |= name.failed || !et_value_set_float(dict, et_strbuf_text(&name), values[i]);
     }
     et_strbuf_release(&name);
-    return failed ? et_alloc_failed(error, 0, "scores") : ET_OK;
+    return failed ? et_alloc_failed(error, "scores") : ET_OK;
 }
 
 const char *const et_class_score_names[] = {

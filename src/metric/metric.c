@@ -174,10 +174,10 @@ static void *state_of(const et_metrics *metrics, const item *one)
 static int grow(et_metrics *metrics, size_t more, et_error *error)
 {
     if (!ET_VECTOR_GROW(metrics->items, metrics->capacity, metrics->count + 1))
-        return et_alloc_failed(error, (metrics->count + 1) * sizeof *metrics->items, "metrics");
+        return et_alloc_failed(error, "metrics");
     unsigned char *bytes = et_realloc(metrics->bytes, metrics->size + more, 1);
     if (!bytes)
-        return et_alloc_failed(error, metrics->size + more, "metrics");
+        return et_alloc_failed(error, "metrics");
     memset(bytes + metrics->size, 0, more);
     metrics->bytes = bytes;
     return ET_OK;
@@ -209,7 +209,7 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *me
         return ET_ENOMEM;
     char *copy = et_strdup(name);
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + 1, "a metric's name");
+        return et_alloc_failed(error, "a metric's name");
     metrics->items[metrics->count++] = (item){ copy, metric, metrics->size };
     metrics->size += size;
     return ET_OK;
@@ -336,7 +336,7 @@ int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *erro
                               : dict ? et_arena_printf(dict->arena, "%s/%s", one->name, names[k])
                                      : NULL;
             if (!key || !et_value_set_float(dict, key, values[k]))
-                return et_alloc_failed(error, 0, "a metric's value");
+                return et_alloc_failed(error, "a metric's value");
         }
     }
     return ET_OK;

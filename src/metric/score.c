@@ -365,7 +365,7 @@ static int grow(void **slots, size_t *capacity, size_t size, size_t bytes, et_er
         return 0;
     void *grown = size ? et_alloc_zero(size, bytes) : NULL;
     if (!grown)
-        return et_alloc_failed(error, (size ? size : UINT32_MAX) * bytes, "n-grams of a line");
+        return et_alloc_failed(error, "n-grams of a line");
     et_free(*slots);
     *slots = grown;
     *capacity = size;
@@ -561,7 +561,7 @@ int et_score_new(et_score **out, const et_score_class *class, const et_bleu_opti
     et_score *score = et_alloc_zero(1, sizeof *score);
     *out = score;
     if (!score)
-        return et_alloc_failed(error, sizeof *score, class->title);
+        return et_alloc_failed(error, class->title);
     score->class = class;
     score->options = *options;
     return ET_OK;

@@ -102,7 +102,7 @@ int et_statistics_new_array(et_statistics **out, et_shape shape, et_error *error
     const size_t bytes = sizeof *self + (size_t)(elements - 1) * one;
     self = et_alloc_zero(1, bytes);
     if (!self)
-        return et_alloc_failed(error, bytes, "statistics");
+        return et_alloc_failed(error, "statistics");
     self->shape = shape;
     self->elements = elements;
     *out = self;

@@ -58,7 +58,7 @@ static int reserve(et_shift_edits *e, size_t rows, size_t cells, size_t columns,
         e->begin = et_alloc(wanted, 1);
         e->capacity = e->begin ? wanted : 0;
         if (!e->begin)
-            return et_alloc_failed(error, wanted, "an edit distance");
+            return et_alloc_failed(error, "an edit distance");
     }
     e->first = e->begin + rows + 1;
     e->align = (int64_t *)(void *)(e->first + rows);

@@ -152,7 +152,7 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
                                et_optimizer_by_elements(t->optimizer), error);
     plan->state = et_arena_array(&plan->placement.arena, plan->servers, sizeof *plan->state);
     if (!status && !plan->state)
-        status = et_alloc_failed(error, 0, "a cluster");
+        status = et_alloc_failed(error, "a cluster");
     plan->variables_size =
         (size_t)(et_params_flat_size(t->params) - et_params_trained_size(t->params)) *
         sizeof(float);
@@ -339,8 +339,8 @@ int et_placement_make(et_placement *p, const et_params *params, int servers, boo
     p->shards = et_arena_array(&p->arena, all, sizeof *p->shards);
     p->first = et_arena_array(&p->arena, (size_t)servers + 1, sizeof *p->first);
     p->floats = et_arena_array(&p->arena, servers, sizeof *p->floats);
-    int status = p->arena.failed ? et_alloc_failed(error, all * sizeof *p->shards, "a placement")
-                                 : fill(p, params, cuts, error);
+    int status =
+        p->arena.failed ? et_alloc_failed(error, "a placement") : fill(p, params, cuts, error);
     if (status)
         et_placement_release(p);
     return status;

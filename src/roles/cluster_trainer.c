@@ -370,7 +370,7 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
         return status;
     et_value_set_float(logs, "staleness/mean", (double)s->sum / (double)s->gradients);
     et_value_set_float(logs, "staleness/max", (double)s->most);
-    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+    return et_value_failed(logs) ? et_alloc_failed(error, "a log") : ET_OK;
 }
 
 static void view(const et_trainer *trainer, et_trainer_view *out)
@@ -415,7 +415,7 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
         c->measured = et_arena_array(&c->arena, c->plan.measures, sizeof *c->measured);
         c->means = et_arena_array(&c->arena, c->plan.means, sizeof *c->means);
         if (c->arena.failed)
-            status = et_alloc_failed(error, all * sizeof *c->state, "a master");
+            status = et_alloc_failed(error, "a master");
     }
     if (!status)
         status = et_cluster_connect(&c->wire, options, &c->plan, error);
@@ -560,7 +560,7 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
     const int status = et_cluster_check(t, &options, error);
     et_coordinator *c = status ? NULL : et_alloc_zero(1, sizeof *c);
     if (!c)
-        return status ? status : et_alloc_failed(error, sizeof *c, "a coordinator");
+        return status ? status : et_alloc_failed(error, "a coordinator");
     *c = (et_coordinator){
         .trainer = t, .server = server, .options = options, .steps = o->steps ? o->steps : FOREVER
     };

@@ -92,7 +92,7 @@ static int read_addresses(et_job_config *config, et_job_role role, const et_valu
                        ET_JOB_TASKS_MAX);
     const char **items = et_arena_array(&config->arena, list->count, sizeof *items);
     if (!items)
-        return et_alloc_failed(error, list->count * sizeof *items, "a cluster");
+        return et_alloc_failed(error, "a cluster");
     for (const et_value *v = list->first; v; v = v->next) {
         int64_t before;
         if (v->kind != ET_VALUE_STRING || !is_address(v->string))
@@ -104,7 +104,7 @@ static int read_addresses(et_job_config *config, et_job_role role, const et_valu
                            word, count, v->string);
         items[count] = et_arena_strdup(&config->arena, v->string);
         if (!items[count] || !et_map_put(seen, items[count], (int64_t)count))
-            return et_alloc_failed(error, 64, "a cluster");
+            return et_alloc_failed(error, "a cluster");
         count++;
     }
     config->cluster.addresses[role] = (et_strings){ items, count };
@@ -217,7 +217,7 @@ static int describe(et_job_config *config, et_error *error)
         text.failed ? NULL : et_arena_strdup(&config->arena, et_strbuf_text(&text));
     et_strbuf_release(&text);
     return config->device && config->description ? ET_OK
-                                                 : et_alloc_failed(error, 64, "a configuration");
+                                                 : et_alloc_failed(error, "a configuration");
 }
 
 /* ---- making ---- */
@@ -240,7 +240,7 @@ static int fill(et_job_config *config, const et_value *task, const et_value *clu
         config->job = local;
     }
     if (config->arena.failed)
-        return et_alloc_failed(error, sizeof *config, "a configuration");
+        return et_alloc_failed(error, "a configuration");
     return describe(config, error);
 }
 
@@ -260,7 +260,7 @@ static int copy(et_arena *arena, const et_value **to, const et_value *from, et_e
         return ET_OK;
     et_value *dict = et_value_dict(arena);
     *to = dict;
-    return dict ? et_value_merge(dict, from, error) : et_alloc_failed(error, 64, "a configuration");
+    return dict ? et_value_merge(dict, from, error) : et_alloc_failed(error, "a configuration");
 }
 
 int et_job_config_new(et_job_config **out, const et_value *task, const et_value *cluster,
@@ -392,7 +392,7 @@ int et_job_config_create_device_setter(et_device_setter **out, const et_job_conf
         setter->devices[i] = et_arena_printf(&setter->arena, "/job:ps/task:%zu", i);
     if (setter->arena.failed) {
         et_device_setter_free(setter);
-        return et_alloc_failed(error, sizeof *setter, "a device setter");
+        return et_alloc_failed(error, "a device setter");
     }
     *out = setter;
     return ET_OK;

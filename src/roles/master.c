@@ -81,7 +81,7 @@ int et_master_open(et_master *master, const et_master_setup *setup, et_error *er
         master->worker[i].at = et_arena_alloc(arena, setup->position_size);
     }
     if (arena->failed)
-        return et_alloc_failed(error, (workers + most) * setup->report_size, "a master");
+        return et_alloc_failed(error, "a master");
     memcpy(state, setup->state, servers * sizeof *state);
     return ET_OK;
 }

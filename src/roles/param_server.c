@@ -49,9 +49,7 @@ int et_param_server_open(et_param_server *server, et_link *link, int index, int 
     server->sum = et_arena_array(arena, weights, sizeof *server->sum);
     if (store->predicts)
         server->last = et_arena_array(arena, weights, sizeof *server->last);
-    return arena->failed
-               ? et_alloc_failed(error, (state + weights) * sizeof(float), "a server's slice")
-               : ET_OK;
+    return arena->failed ? et_alloc_failed(error, "a server's slice") : ET_OK;
 }
 
 void et_param_server_release(et_param_server *server)

@@ -37,7 +37,7 @@ int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *er
     int64_t *floats = et_arena_array(&worker->arena, servers, sizeof *floats);
     worker->setup.floats = floats;
     if (worker->arena.failed)
-        return et_alloc_failed(error, servers * sizeof *floats, "a worker");
+        return et_alloc_failed(error, "a worker");
     memcpy(floats, setup->floats, servers * sizeof *floats);
     return ET_OK;
 }
@@ -387,7 +387,7 @@ static int open_worker(worker *w, et_error *error)
     for (int s = 0; w->gradient && s < w->plan.servers; s++)
         w->gradient[s] = et_arena_array(&w->arena, w->plan.placement.floats[s], sizeof(float));
     if (w->arena.failed)
-        return et_alloc_failed(error, w->plan.report_size, "a worker");
+        return et_alloc_failed(error, "a worker");
     et_worker_setup setup = { .link = et_wire_link(w->wire),
                               .servers = w->plan.servers,
                               .index = w->index,

@@ -105,9 +105,14 @@ static void test_alloc__failed(void **state)
 {
     (void)state;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_alloc_failed(&error, 4096, "a plan"), ET_ENOMEM);
+    scarce_begin(0);
+    assert_null(et_alloc(512, 8));
+    scarce_end();
+    assert_int_equal(et_alloc_failed(&error, "a plan"), ET_ENOMEM);
     assert_int_equal(error.status, ET_ENOMEM);
     assert_string_equal(error.text, "out of memory (4096 bytes for a plan)");
+    assert_int_equal(et_alloc_failed(&error, "a thread"), ET_ENOMEM);
+    assert_string_equal(error.text, "out of memory (for a thread)");
 }
 
 /* No process has 2^62 bytes of addresses. */

@@ -32,7 +32,7 @@ void *guard_memory(size_t bytes)
     et_error error = ET_ERROR_INIT;
     void *memory = et_alloc_aligned(bytes, 64);
     if (!memory)
-        guard_check(et_alloc_failed(&error, bytes, "a workload"), &error);
+        guard_check(et_alloc_failed(&error, "a workload"), &error);
     memset(memory, 0, bytes);
     return memory;
 }

@@ -53,7 +53,7 @@ typedef struct reader {
 /* Only paths are allocated there, so the message needs no size. */
 static int no_memory(const reader *reading)
 {
-    return et_alloc_failed(reading->error, 1, "settings");
+    return et_alloc_failed(reading->error, "settings");
 }
 
 const char *et_fields_locate(const et_fields_origin *from, const char *path, int line)

@@ -363,7 +363,7 @@ static int read_text(const et_field *field, const char **out, const et_value *va
     /* A copy, since value may go before the options do. */
     const char *copy = et_arena_strdup(arena, text);
     if (!copy)
-        return et_alloc_failed(error, strlen(text) + 1, where);
+        return et_alloc_failed(error, where);
     *out = copy;
     return ET_OK;
 }
@@ -386,7 +386,7 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
     size_t count = list ? value->count : 1;
     const char **items = et_arena_array(arena, count + 1, sizeof *items);
     if (!items)
-        return et_alloc_failed(error, count * sizeof *items, where);
+        return et_alloc_failed(error, where);
     items[count] = NULL;
     const et_value *item = list ? value->first : value;
     for (size_t i = 0; i < count; i++, item = item->next) {
@@ -417,7 +417,7 @@ static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena,
             items = NULL;
     }
     if (!items)
-        return et_alloc_failed(error, dict->count, where);
+        return et_alloc_failed(error, where);
     items[count] = NULL;
     *member = (et_strings){ items, count };
     return ET_OK;

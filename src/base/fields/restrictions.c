@@ -63,7 +63,7 @@ static int split(restriction *r, et_arena *arena, et_error *error)
     r->name[0] = trimmed(arena, r->text, (size_t)(at - r->text));
     r->name[1] = trimmed(arena, behind, strlen(behind));
     if (!r->name[0] || !r->name[1])
-        return et_alloc_failed(error, strlen(r->text), "a restriction");
+        return et_alloc_failed(error, "a restriction");
     for (int i = 0; i < 2; i++)
         if (!*r->name[i] || strpbrk(r->name[i], "=<>! \t"))
             return malformed(r->text, error);
@@ -83,7 +83,7 @@ static int resolve(restriction *r, const et_value *tree, et_error *error)
         if (is_constant(r->name[i])) {
             et_value *value = et_value_new(tree->arena, ET_VALUE_STRING);
             if (!value)
-                return et_alloc_failed(error, sizeof *value, "a restriction");
+                return et_alloc_failed(error, "a restriction");
             value->text = value->string = r->name[i];
             if (!strcmp(r->name[i], "None"))
                 value->kind = ET_VALUE_NULL;
@@ -193,7 +193,7 @@ static int report(const restriction *r, const char *what, et_error *error)
     describe(&values, r, 1);
     int status =
         values.failed
-            ? et_alloc_failed(error, values.length, "a message")
+            ? et_alloc_failed(error, "a message")
             : et_fail(error, ET_ECONFIG,
                       "these settings contradict each other: %s must hold%s%s; change one of them",
                       r->text, what, et_strbuf_text(&values));
@@ -219,7 +219,7 @@ int et_settings_check(const et_settings *settings, const char *const *restrictio
         return ET_OK;
     et_arena arena = ET_ARENA_INIT;
     et_value *tree = et_fields_echo(et_settings_table(settings), settings->options, &arena);
-    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = tree ? ET_OK : et_alloc_failed(error, "settings");
     if (!status && settings->extra)
         status = et_value_merge(tree, settings->extra, error);
     for (; !status && *restrictions; restrictions++)

@@ -216,7 +216,7 @@ static int make_list(et_value *list, const et_settings *settings, const char *te
             const char *where = et_arena_printf(list->arena, "%s[%ld]", path, a.index);
             const char *value = et_arena_printf(list->arena, "%.*s", (int)(a.end - a.text), a.text);
             status = where && value ? et_yaml_parse_value(&item, list->arena, value, where, error)
-                                    : et_alloc_failed(error, a.length, "a setting");
+                                    : et_alloc_failed(error, "a setting");
             if (!status)
                 et_value_append(list, NULL, item);
         } else if (items > ITEMS_MAX)
@@ -245,7 +245,7 @@ static int set_one(et_settings *settings, const char *text, const assignment *a,
     const char *where = path ? et_fields_locate(&from, path, 0) : NULL;
     et_value *list = whole ? et_value_list(arena) : NULL;
     if (!where || !value || (whole && !list))
-        return et_alloc_failed(error, a->length, "a setting");
+        return et_alloc_failed(error, "a setting");
     int status = list ? make_list(list, settings, text, a, where, error) : ET_OK;
     return status ? status
                   : et_fields_set_from(&from, et_settings_table(settings), settings->options, path,
@@ -262,7 +262,7 @@ int et_settings_assign(et_settings *settings, const char *text, et_error *error)
         if (!begins_assignment(settings, rest)) {
             const char *where = et_fields_locate(&from, rest, 0);
             return where ? et_fail(error, ET_EUSAGE, "%s: not of the form key=value", where)
-                         : et_alloc_failed(error, strlen(rest), "a setting");
+                         : et_alloc_failed(error, "a setting");
         }
         assignment a = scan(settings, rest);
         if (a.index < 0 || a.below || !was_seen(settings, text, &a))
@@ -345,7 +345,7 @@ int et_settings_parse(et_value **out, const char **name, const et_settings *sett
                    ? et_fail(error, ET_EUSAGE,
                              "%s: neither key=value (such as %s.name=value) nor the name of a file",
                              where, first)
-                   : et_alloc_failed(error, strlen(text), "a setting");
+                   : et_alloc_failed(error, "a setting");
     }
     *name = text;
     return et_settings_parse_file(out, text, settings->arena, error);
@@ -406,12 +406,12 @@ int et_settings_print(const et_settings *settings, const char *head, et_strbuf *
     et_arena arena = ET_ARENA_INIT;
     /* From tables to a tree to text; reading goes the same way back. */
     et_value *tree = et_settings_dict(settings, &arena);
-    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = tree ? ET_OK : et_alloc_failed(error, "settings");
     et_strbuf_append(text, head);
     if (!status)
         et_yaml_print(text, tree);
     if (!status && text->failed)
-        status = et_alloc_failed(error, text->length, "settings");
+        status = et_alloc_failed(error, "settings");
     et_arena_release(&arena);
     return status;
 }

@@ -58,11 +58,11 @@ int et_checksum_stream_open(et_checksum_stream **out, et_error *error)
     *out = NULL;
     et_checksum_stream *stream = et_alloc_zero(1, sizeof *stream);
     if (stream == NULL)
-        return et_alloc_failed(error, sizeof *stream, "a checksum");
+        return et_alloc_failed(error, "a checksum");
     stream->state = XXH3_createState();
     if (stream->state == NULL) {
         et_free(stream);
-        return et_alloc_failed(error, sizeof *stream, "a checksum");
+        return et_alloc_failed(error, "a checksum");
     }
     XXH3_64bits_reset(stream->state);
     *out = stream;

@@ -311,7 +311,7 @@ int et_scratch_open(char **directory, const char *name, et_error *error)
     et_strbuf_printf(&path, "%s/%s.XXXXXX", position && *position ? position : "/tmp", name);
     *directory = et_strbuf_detach(&path);
     if (!*directory)
-        return et_alloc_failed(error, 0, "a path");
+        return et_alloc_failed(error, "a path");
     if (mkdtemp(*directory))
         return ET_OK;
     int status = et_fail_errno(error, "%s", *directory);

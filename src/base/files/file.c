@@ -149,7 +149,7 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
             char *larger =
                 more > SIZE_MAX - room - 1 ? NULL : et_realloc(*bytes, room + more + 1, 1);
             if (!larger)
-                return et_alloc_failed(error, room, path);
+                return et_alloc_failed(error, path);
             *bytes = larger;
             room += more;
         }
@@ -191,7 +191,7 @@ static int read_file(char **out, size_t *length, const char *path, const char *r
     else if ((uint64_t)info.st_size > limit)
         status = too_long(path, limit, error);
     else if (!(bytes = et_alloc(room + 1, 1)))
-        status = et_alloc_failed(error, room, path);
+        status = et_alloc_failed(error, path);
     else
         status = read_all(&bytes, &used, room, fd, path, limit, error);
     close(fd);
@@ -469,7 +469,7 @@ int et_directory_make(const char *path, et_error *error)
     /* A copy to cut after each part: the path is the caller's. */
     char *part = et_strdup(path);
     if (!part)
-        return et_alloc_failed(error, strlen(path), path);
+        return et_alloc_failed(error, path);
     int status = ET_OK, made = 0;
     size_t before = 0;
     for (size_t length; !status && (length = next_part(path, before)) != 0;) {

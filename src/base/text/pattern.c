@@ -44,7 +44,7 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
         PCRE2_UCHAR text[128] = "unknown";
         char around[40];
         if (fault == PCRE2_ERROR_HEAP_FAILED)
-            return et_alloc_failed(error, strlen(expression), setting);
+            return et_alloc_failed(error, setting);
         pcre2_get_error_message(fault, text, sizeof text);
         /* The position at which PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The
          * text before an invalid byte is valid UTF-8, so each of its characters has one first
@@ -70,12 +70,12 @@ int et_patterns_new(et_patterns **out, et_strings expressions, const char *setti
     et_patterns *patterns = et_alloc_zero(1, bytes);
     *out = NULL;
     if (!patterns)
-        return et_alloc_failed(error, bytes, "regular expressions");
+        return et_alloc_failed(error, "regular expressions");
     /* A context is the only way to give a search its limit. */
     patterns->limits = pcre2_match_context_create(NULL);
     if (!patterns->limits) {
         et_patterns_free(patterns);
-        return et_alloc_failed(error, 0, "regular expressions");
+        return et_alloc_failed(error, "regular expressions");
     }
     pcre2_set_match_limit(patterns->limits, MATCH_LIMIT);
     int status = ET_OK;

@@ -288,7 +288,7 @@ int et_problems_report(et_problems *self, int status, const char *what, et_error
     if (!self->count)
         status = ET_OK;
     else if (self->text.failed)
-        status = et_alloc_failed(error, self->text.length, "a message");
+        status = et_alloc_failed(error, "a message");
     else if (self->count == 1)
         status = et_fail(error, status, "%s: %s", what, text + 4);
     else if (self->shown == self->count)

@@ -191,7 +191,7 @@ int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error)
     if (capacity <= codes->capacity)
         return 0;
     if (!ET_VECTOR_GROW(codes->items, codes->capacity, capacity))
-        return et_alloc_failed(error, capacity * sizeof(*codes->items), "code points of a line");
+        return et_alloc_failed(error, "code points of a line");
     return 0;
 }
 

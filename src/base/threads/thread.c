@@ -163,10 +163,10 @@ int et_queue_open(et_queue **out, size_t capacity, et_error *error)
     size_t bytes;
     if (__builtin_mul_overflow(capacity, sizeof(void *), &bytes) ||
         __builtin_add_overflow(bytes, sizeof(et_queue), &bytes))
-        return et_alloc_failed(error, capacity, "a queue");
+        return et_alloc_failed(error, "a queue");
     et_queue *queue = et_alloc_zero(1, bytes);
     if (!queue)
-        return et_alloc_failed(error, bytes, "a queue");
+        return et_alloc_failed(error, "a queue");
     queue->capacity = capacity;
     queue->process = getpid();
     /* With default attributes these cannot fail on Linux. */

@@ -235,12 +235,12 @@ int et_trace_new(et_trace **out, const et_trace_options *options, et_error *erro
     et_trace *trace = et_alloc_zero(1, sizeof *trace);
     *out = trace;
     if (!trace)
-        return et_alloc_failed(error, sizeof *trace, "a trace");
+        return et_alloc_failed(error, "a trace");
     trace->options = *options;
     if (!add(trace, "main")) {
         et_trace_free(trace);
         *out = NULL;
-        return et_alloc_failed(error, options->spans * sizeof(kept_span), "a trace");
+        return et_alloc_failed(error, "a trace");
     }
     /* Until a window is set, nothing is recorded. */
     trace->first = INT64_MAX;

@@ -281,12 +281,12 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
     if (!json && written && json_error_code(&reason) == json_error_numeric_overflow) {
         const char *copy = without_numbers(text, length, &current->memory);
         if (!copy)
-            return et_alloc_failed(error, length, name);
+            return et_alloc_failed(error, name);
         json = load(copy, length, &reason);
     }
     /* Only possible if the program has set other allocators since. */
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
-        return et_alloc_failed(error, length, name);
+        return et_alloc_failed(error, name);
     /* jansson's own message, with line and column; its column counts characters of that line. */
     if (!json) {
         if (json_error_code(&reason) == json_error_null_character)
@@ -301,7 +301,7 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
     et_value *value = convert(json, arena, &numbers);
     json_decref(json);
     if (!value)
-        return et_alloc_failed(error, length, name);
+        return et_alloc_failed(error, name);
     *out = value;
     return ET_OK;
 }
@@ -323,7 +323,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     reading own = { .memory = ET_ARENA_INIT };
     pthread_once(&installed, install);
     current = &own;
-    status = setjmp(own.refused) ? et_alloc_failed(error, length, whole)
+    status = setjmp(own.refused) ? et_alloc_failed(error, whole)
                                  : read_text(out, arena, text, length, name, written, error);
     current = NULL;
     et_arena_release(&own.memory);
@@ -380,7 +380,7 @@ int et_json_write(const char *path, const et_value *value, int indent, const cha
         et_json_print(&text, value, indent);
     et_strbuf_append(&text, end);
     int status = et_value_failed(value) || text.failed
-                     ? et_alloc_failed(error, text.length, path)
+                     ? et_alloc_failed(error, path)
                      : et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
     return status;

@@ -173,7 +173,7 @@ static void no_leaf(const et_value *above, const char *path, const char *rest, e
         et_strbuf_printf(&keys, "%s%s", keys.length ? ", " : "", v->key);
     const char *there = keys.length ? et_strbuf_text(&keys) : "nothing";
     if (keys.failed)
-        et_alloc_failed(error, keys.length, "a message");
+        et_alloc_failed(error, "a message");
     else if (!*rest)
         et_fail(error, ET_EFORMAT, "%s is a group, not a value; name one of: %.200s",
                 *path ? path : within, there);
@@ -488,7 +488,7 @@ int et_value_merge(et_value *base, const et_value *over, et_error *error)
             continue;
         }
         if (!et_value_set_copy(base, child->key, child))
-            return et_alloc_failed(error, sizeof *child, "settings");
+            return et_alloc_failed(error, "settings");
     }
     return ET_OK;
 }

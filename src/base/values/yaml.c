@@ -209,9 +209,9 @@ __attribute__((format(printf, 4, 5))) static bool fail_at(struct reader *reader,
     return false;
 }
 
-static void *no_memory(struct reader *reader, size_t bytes)
+static void *no_memory(struct reader *reader)
 {
-    reader->status = et_alloc_failed(reader->error, bytes, reader->name);
+    reader->status = et_alloc_failed(reader->error, reader->name);
     return NULL;
 }
 
@@ -238,7 +238,7 @@ static bool fail_parser(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR)
-        return no_memory(reader, reader->length);
+        return no_memory(reader);
     /* Bytes that are no UTF-8, or characters that YAML does not allow. */
     if (parser->error == YAML_READER_ERROR) {
         /* Finds the line of bad bytes: libyaml only gives their offset. */
@@ -266,7 +266,7 @@ static const char *copy_text(struct reader *reader, const yaml_event_t *event)
         return NULL;
     }
     const char *copy = et_arena_strdup(reader->arena, text);
-    return copy ? copy : no_memory(reader, sizeof(et_value));
+    return copy ? copy : no_memory(reader);
 }
 
 /* Adds a finished scalar or a new container to the innermost open container, with the waiting key
@@ -296,7 +296,7 @@ static bool read_key(struct reader *reader, const yaml_event_t *event)
         return fail_at(reader, line_of(event), 0, "%s is set here and in line %d; keep one of them",
                        key, (int)before);
     if (!et_map_put(&level->keys, key, line_of(event)))
-        return no_memory(reader, sizeof(et_value));
+        return no_memory(reader);
     reader->key = key;
     return true;
 }
@@ -310,7 +310,7 @@ static bool read_scalar(struct reader *reader, const yaml_event_t *event)
         return false;
     et_value *value = et_value_new(reader->arena, ET_VALUE_STRING);
     if (!value)
-        return no_memory(reader, sizeof(et_value));
+        return no_memory(reader);
     value->line = (int)line_of(event);
     value->text = text;
     value->string = text;
@@ -328,7 +328,7 @@ static bool open_container(struct reader *reader, const yaml_event_t *event, et_
         return fail_at(reader, line_of(event), 0, "nested deeper than %d levels", DEPTH_MAX);
     et_value *value = et_value_new(reader->arena, kind);
     if (!value)
-        return no_memory(reader, sizeof(et_value));
+        return no_memory(reader);
     value->line = (int)line_of(event);
     position(reader, value);
     et_assert(reader->depth >= 0 && reader->depth < DEPTH_MAX);
@@ -438,7 +438,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
         .text = text, .length = length, .name = name, .arena = arena, .error = error, .word = word
     };
     if (!yaml_parser_initialize(&reader.parser))
-        return et_alloc_failed(error, sizeof reader.parser, name);
+        return et_alloc_failed(error, name);
     /* Else libyaml would guess from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
@@ -476,7 +476,7 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     if (!root || root->kind == ET_VALUE_NULL) {
         root = et_value_dict(arena);
         if (!root)
-            return et_alloc_failed(error, sizeof *root, name);
+            return et_alloc_failed(error, name);
     }
     *out = root;
     return ET_OK;
@@ -505,7 +505,7 @@ static int parse_value(et_value **out, et_arena *arena, const char *text, const 
     char *copy = et_arena_printf(arena, "%.*s", (int)(text + length - start), start);
     et_value *value = copy ? et_value_new(arena, ET_VALUE_STRING) : NULL;
     if (!value)
-        return et_alloc_failed(error, length, name);
+        return et_alloc_failed(error, name);
     value->line = 1;
     value->text = copy;
     value->string = copy;

@@ -44,7 +44,7 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
     *taken = "schema, metadata, features";
     return o->schema_path && o->metadata_path && o->features_path
                ? ET_OK
-               : et_alloc_failed(error, strlen(model_dir), "a path");
+               : et_alloc_failed(error, "a path");
 }
 
 static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),

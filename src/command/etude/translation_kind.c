@@ -77,7 +77,7 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
         const char *path = et_arena_strdup(arena, model_dir);
         *taken = NULL;
         if (!path)
-            return et_alloc_failed(error, strlen(model_dir), "a path");
+            return et_alloc_failed(error, "a path");
         if (is_named(options->sentencepiece_model_path))
             return ET_OK;
         if (options->vocabulary.shared)

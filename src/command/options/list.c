@@ -268,12 +268,12 @@ int et_command_line_open(et_command_line *out, const et_usage *usage, void *opti
     *out = (et_command_line){ .call = call, .arena = arena, .keeps = !usage->size };
     out->slots = et_arena_array(arena, (size_t)count + 1, sizeof *out->slots);
     if (!out->slots)
-        return et_alloc_failed(error, count * sizeof *out->slots, "options");
+        return et_alloc_failed(error, "options");
     if (usage->size)
         memset(options, 0, usage->size);
     add_rows(out, usage->options, options);
     et_assert(out->count <= count);
-    return arena->failed ? et_alloc_failed(error, 0, "options") : ET_OK;
+    return arena->failed ? et_alloc_failed(error, "options") : ET_OK;
 }
 
 /* ---- decisions ---- */

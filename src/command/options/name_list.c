@@ -26,7 +26,7 @@ static int add_name(naming *n, const et_cell *cell, et_error *error)
                        n->option);
     const char *name = et_arena_printf(n->arena, "%.*s", (int)cell->length, cell->text);
     if (!name)
-        return et_alloc_failed(error, cell->length, "a name");
+        return et_alloc_failed(error, "a name");
     for (size_t i = 0; i < n->count; i++)
         if (!strcmp(n->name[i], name))
             return et_fail(error, ET_EUSAGE, "%s: %.64s is given twice", n->option, name);
@@ -45,7 +45,7 @@ static int read_value(naming *n, const char *value, et_error *error)
     et_csv *csv = NULL;
     et_csv_row row = { .count = 0 };
     if (!text)
-        return et_alloc_failed(error, length, "names");
+        return et_alloc_failed(error, "names");
     int status = et_csv_open_text(&csv, text, length, n->option, &options, error);
     if (!status)
         status = et_csv_next(csv, &row, error);
@@ -70,7 +70,7 @@ int et_name_list_read(et_strings *names, const char *option, const et_strings *v
         status = read_value(&n, values->items[i], error);
     const char **items = status ? NULL : et_arena_array(arena, n.count, sizeof *items);
     if (!status && !items && n.count)
-        return et_alloc_failed(error, n.count * sizeof *items, "names");
+        return et_alloc_failed(error, "names");
     for (size_t i = 0; i < n.count && !status; i++)
         items[i] = n.name[i];
     *names = (et_strings){ items, status ? 0 : n.count };

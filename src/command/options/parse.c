@@ -261,7 +261,7 @@ static int add(const et_command_line *line, et_strings *list, const char *word, 
     if (!list->items)
         list->items = et_arena_array(line->arena, most, sizeof *list->items);
     if (!list->items)
-        return et_alloc_failed(error, most * sizeof *list->items, "options");
+        return et_alloc_failed(error, "options");
     et_assert(list->count < most);
     ((const char **)(uintptr_t)list->items)[list->count++] = word;
     return ET_OK;
@@ -349,7 +349,7 @@ static int add_given(const et_command_line *line, et_option_uses *words, char *c
     if (!words->given)
         words->given = et_arena_array(line->arena, most, sizeof *words->given);
     if (!words->given)
-        return et_alloc_failed(error, most * sizeof *words->given, "options");
+        return et_alloc_failed(error, "options");
     words->given[words->times++] = (et_option_given){ items, count };
     return ET_OK;
 }
@@ -364,7 +364,7 @@ static int store_words(reading *r, et_option_slot *slot, char *value, et_error *
     if (value) {
         char **one = et_arena_array(r->line->arena, 1, sizeof *one);
         if (!one)
-            return et_alloc_failed(error, sizeof *one, "options");
+            return et_alloc_failed(error, "options");
         *one = value;
         return add_given(r->line, slot->member, one, 1, error);
     }
@@ -472,7 +472,7 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
     if (at >= list->count) {
         int64_t *items = et_arena_array(r->line->arena, at + 1, sizeof *items);
         if (!items)
-            return et_alloc_failed(error, (at + 1) * sizeof *items, "options");
+            return et_alloc_failed(error, "options");
         for (size_t i = 0; i <= at; i++)
             items[i] = i < list->count ? list->items[i] : (int64_t)item.default_number;
         *list = (et_integer_list){ items, at + 1 };
@@ -519,7 +519,7 @@ static int set_below(const et_option_slot *slot, const char *path, size_t length
     et_value *dict = et_value_nested(arena, path, length, value);
     return dict ? et_fields_read(slot->row->field.nested, slot->member, dict, arena, WHERE, prefix,
                                  error)
-                : et_alloc_failed(error, length, "a flag");
+                : et_alloc_failed(error, "a flag");
 }
 
 /* Takes a word of another tool as an option of this command, or as a setting for --set. */
@@ -543,7 +543,7 @@ static int take_synonym(reading *r, et_option_slot *slot, const et_synonym *row,
         status = next_value(r, slot, &text, error);
     const char *setting = status ? NULL : et_arena_printf(line->arena, "%s=%s", row->same, text);
     if (!status && !setting)
-        status = et_alloc_failed(error, strlen(row->same), "options");
+        status = et_alloc_failed(error, "options");
     return status ? status : add(line, slot->member, setting, error);
 }
 

@@ -74,7 +74,7 @@ static void assign(applying *a, const char *setting, const et_value *value)
 {
     if (!a->status)
         a->status = et_value_failed(value)
-                        ? et_alloc_failed(a->error, 0, "settings")
+                        ? et_alloc_failed(a->error, "settings")
                         : et_experiment_assign_typed(a->experiment, a->name, setting, value,
                                                      a->arena, a->error);
 }
@@ -119,7 +119,7 @@ static void apply_names(applying *a)
     const int times = a->words->times, first = a->row->sets->list ? 0 : times - 1;
     const char **rows = et_arena_array(a->arena, times, sizeof *rows);
     if (!rows) {
-        a->status = et_alloc_failed(a->error, times * sizeof *rows, "names");
+        a->status = et_alloc_failed(a->error, "names");
         return;
     }
     for (int i = first; i < times; i++)
@@ -171,7 +171,7 @@ static void apply_one(applying *a)
         sets->list ? items_of(a->words, a->arena) : scalar_of(last_word(a->words), a->arena);
     int used = 0;
     if (et_value_failed(value))
-        a->status = et_alloc_failed(a->error, 0, "settings");
+        a->status = et_alloc_failed(a->error, "settings");
     for (int i = 0; i < SETTINGS_MOST && sets->settings[i] && !a->status; i++) {
         if (is_given(sets->settings[i])) {
             assign_given(a, sets->settings[i]);
@@ -260,7 +260,7 @@ static int add_part(applying *a, et_value *parts, int time)
     const char *name = row->sets->named ? name_part(parts, first, a->arena) : "";
     if (!part || !name || (*name && !et_value_set_string(part, "name", name)) ||
         et_value_failed(part))
-        return et_alloc_failed(a->error, 0, "settings");
+        return et_alloc_failed(a->error, "settings");
     et_value_append(parts, NULL, part);
     return ET_OK;
 }
@@ -270,7 +270,7 @@ static int weigh_part(et_value *part, const char *name, const char *item, et_are
 {
     et_value *weight = scalar_of(item, arena);
     if (!weight)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     const double number = weight->kind == ET_VALUE_INT     ? (double)weight->integer
                           : weight->kind == ET_VALUE_FLOAT ? weight->real
                                                            : -1;
@@ -291,7 +291,7 @@ static void mark_parts(applying *a, et_value *parts, const char *option, bool we
         const char *item = et_arena_printf(a->arena, "%.*s", (int)length, at);
         at = end + (*end == ',');
         if (!item)
-            a->status = et_alloc_failed(a->error, length, "settings");
+            a->status = et_alloc_failed(a->error, "settings");
         else if (!part->next != !*end)
             a->status = et_fail(a->error, ET_EUSAGE,
                                 "--%s %s: give one %s for each --%s (%zu), with commas", option,
@@ -309,7 +309,7 @@ static void apply_parts(applying *a)
     const et_option_sets *sets = a->row->sets;
     et_value *parts = et_value_list(a->arena), *none = et_value_list(a->arena);
     if (!parts || !none)
-        a->status = et_alloc_failed(a->error, 0, "settings");
+        a->status = et_alloc_failed(a->error, "settings");
     for (int time = 0; time < a->words->times && !a->status; time++)
         a->status = add_part(a, parts, time);
     if (a->status)
@@ -441,7 +441,7 @@ int et_option_settings_apply(const et_option_settings *settings, et_experiment *
                        .error = error,
                        .name = et_arena_printf(arena, "--%s", name) };
         if (!a.name)
-            return et_alloc_failed(error, 0, "settings");
+            return et_alloc_failed(error, "settings");
         if (row->sets->of)
             apply_items(&a);
         else if (row->sets->parts && a.words->times > 1)

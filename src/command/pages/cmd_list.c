@@ -219,13 +219,13 @@ static int print_experiments(page *p, const et_task_kind *kind, et_error *error)
         heads[2 + own.count] = row->name;
         own.echo[own.count] = et_fields_echo(experiment.table, &experiment, p->arena);
         if (!own.echo[own.count++])
-            return et_alloc_failed(error, 0, "settings");
+            return et_alloc_failed(error, "settings");
     }
     et_assert(experiment.table);
     et_fields_defaults(experiment.table, &experiment);
     const et_value *usual = et_fields_echo(experiment.table, &experiment, p->arena);
     if (!usual)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     et_grid grid = { .columns = 2 + (size_t)own.count };
     et_grid_add_row(&grid, heads);
     add_differences(&grid, experiment.table, "", usual, &own, p->arena);
@@ -276,7 +276,7 @@ static int settings_page(FILE *to, const et_program *program, et_error *error)
         status = print_experiments(&p, kind, error);
     }
     if (!status && (p.failed || arena.failed))
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     et_arena_release(&arena);
     return status;
 }
@@ -485,7 +485,7 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
                           l->all ? "" : "; --all also searches groups that are not selected");
     }
     if (!echo || arena.failed)
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     et_arena_release(&arena);
     return status;
 }

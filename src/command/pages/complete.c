@@ -554,7 +554,7 @@ int et_complete(const et_program *program, int argc, char **argv, et_error *erro
     completions list = { .program = program };
     complete(&list, argc ? argc : 1, argc ? argv : words);
     fputs(et_strbuf_text(&list.text), stdout);
-    int status = list.text.failed ? et_alloc_failed(error, list.text.length, "words") : ET_OK;
+    int status = list.text.failed ? et_alloc_failed(error, "words") : ET_OK;
     et_strbuf_release(&list.text);
     et_map_release(&list.known);
     et_arena_release(&list.arena);

@@ -285,7 +285,7 @@ static int add_part(page *p, const et_program *program, const et_command *row, c
         return ET_OK;
     return options
                ? et_command_line_open(&one->line, row->usage, options, &one->call, &p->arena, error)
-               : et_alloc_failed(error, row->usage->size, "a page");
+               : et_alloc_failed(error, "a page");
 }
 
 /* Adds the command of a kind, unless an earlier part has the same usage. */
@@ -358,8 +358,7 @@ static void print_page(FILE *to, const et_program *program, const et_command *ro
 int et_man_print(FILE *to, const et_program *program, const et_command *row, et_error *error)
 {
     page *p = et_alloc_zero(1, sizeof *p);
-    int status =
-        p ? find_parts(p, program, row, error) : et_alloc_failed(error, sizeof *p, "a page");
+    int status = p ? find_parts(p, program, row, error) : et_alloc_failed(error, "a page");
     if (!status)
         print_page(to, program, row, p);
     if (p)

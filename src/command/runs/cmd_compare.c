@@ -58,7 +58,7 @@ static int list_metrics(comparison *c, et_error *error)
                 continue;
             if (!et_map_put(&c->index, name, (int64_t)c->metric_count) ||
                 !ET_VECTOR_APPEND(c->metrics, c->metric_count, c->metric_capacity, name))
-                return et_alloc_failed(error, 0, "names of metrics");
+                return et_alloc_failed(error, "names of metrics");
         }
     return ET_OK;
 }

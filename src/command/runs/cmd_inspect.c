@@ -116,7 +116,7 @@ static int add_weight(inspection *it, const et_safetensors_tensor *tensor, et_er
         const bool grown = ET_VECTOR_GROW(it->blocks, it->block_capacity, it->block_count + 1);
         char *copy = grown ? et_strndup(name, length) : NULL;
         if (!copy)
-            return et_alloc_failed(error, length, "parameters by block");
+            return et_alloc_failed(error, "parameters by block");
         last = &it->blocks[it->block_count++];
         *last = (inspection_block){ .name = copy, .last = -1, .blocks = 1 };
     }
@@ -212,11 +212,11 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
     et_assert(it && path);
     *it = (inspection){ .path = et_strdup(path) };
     if (!it->path)
-        return et_alloc_failed(error, strlen(path), "a path");
+        return et_alloc_failed(error, "a path");
     int status = et_safetensors_open_foreign(&it->file, path, error);
     if (!status) {
         it->wrong = et_alloc_zero(et_safetensors_count(it->file) + 1, sizeof *it->wrong);
-        status = it->wrong ? make_blocks(it, error) : et_alloc_failed(error, 0, "a checkpoint");
+        status = it->wrong ? make_blocks(it, error) : et_alloc_failed(error, "a checkpoint");
     }
     if (status) {
         inspection_close(it);
@@ -314,7 +314,7 @@ static int print_state(const inspection *it, et_error *error)
     et_strbuf_append_char(&out, '\n');
     et_print(stdout, "state ");
     et_print_text(stdout, et_strbuf_text(&out));
-    int status = out.failed ? et_alloc_failed(error, out.length, "a state") : ET_OK;
+    int status = out.failed ? et_alloc_failed(error, "a state") : ET_OK;
     et_strbuf_release(&out);
     return status;
 }

@@ -105,7 +105,7 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
     double *y = et_arena_array(&p->arena, s->count, sizeof *y);
     const char *name = name_curve(p, h, s);
     if (p->arena.failed)
-        return et_alloc_failed(error, s->count * sizeof *x, "a curve");
+        return et_alloc_failed(error, "a curve");
     et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
@@ -153,7 +153,7 @@ static int note_metric(plot *p, const et_history *h, const et_history_series *s,
         p->only = p->only && !strcmp(p->only, s->name) ? p->only : NULL;
     else if ((p->title = et_history_label(s, &p->arena)) != NULL)
         p->only = s->name;
-    return p->title ? ET_OK : et_alloc_failed(error, strlen(s->name), "a title");
+    return p->title ? ET_OK : et_alloc_failed(error, "a title");
 }
 
 /* ---- checks ---- */
@@ -234,7 +234,7 @@ static int draw(plot *p, const et_call *call, et_error *error)
         status =
             et_fail(error, ET_EDATA, "more than %d curves: name fewer runs or metrics", CURVES_MAX);
     if (!status && !(p->curves = et_arena_array(&p->arena, p->count, sizeof *p->curves)))
-        status = et_alloc_failed(error, p->count * sizeof *p->curves, "curves");
+        status = et_alloc_failed(error, "curves");
     p->count = 0;
     if (!status)
         status = each_series(p, add_curve, error);

@@ -130,7 +130,7 @@ static int make_rows(table *t, et_error *error)
     t->rows = et_alloc_zero(t->histories.count + 1, sizeof *t->rows);
     t->columns = et_alloc(s->count + 1, sizeof *t->columns);
     if (!t->rows || !t->columns)
-        return et_alloc_failed(error, t->histories.count * sizeof *t->rows, "a table");
+        return et_alloc_failed(error, "a table");
     for (size_t i = 0; i < t->histories.count; i++) {
         row *r = &t->rows[i];
         r->run = i;

@@ -238,7 +238,7 @@ static int lay_out(canvas *c, et_error *error)
     c->tall = style->ascii ? 1 : 4;
     c->cells = et_alloc_zero((size_t)c->rows * (size_t)c->columns, sizeof *c->cells);
     c->seen = et_alloc_zero(c->columns, sizeof *c->seen);
-    return c->cells && c->seen ? ET_OK : et_alloc_failed(error, 0, "a chart");
+    return c->cells && c->seen ? ET_OK : et_alloc_failed(error, "a chart");
 }
 
 int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_style *style,
@@ -273,7 +273,7 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
         et_strbuf_append_char(c.out, '\n');
         append_labels(&c);
         append_legend(&c);
-        status = out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;
+        status = out->failed ? et_alloc_failed(error, "a chart") : ET_OK;
     }
     et_free(c.cells);
     et_free(c.seen);
@@ -293,7 +293,7 @@ static int run(char *const *argv, int from, int to, et_error *error)
     int ended;
     int reason = posix_spawn_file_actions_init(&actions);
     if (reason)
-        return et_alloc_failed(error, sizeof actions, PROGRAM);
+        return et_alloc_failed(error, PROGRAM);
     reason = posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
     if (!reason)
         reason = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
@@ -336,7 +336,7 @@ static int read_all(et_strbuf *out, int from, et_error *error)
             et_strbuf_append_bytes(out, part, now);
         at += now > 0 ? now : 0;
     }
-    return out->failed ? et_alloc_failed(error, at, "a picture") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "a picture") : ET_OK;
 }
 
 /* Appends the PNG of a whole SVG document, made by another process. ET_EFAIL: the program failed.

@@ -30,7 +30,7 @@ static int add_run(et_run_list *list, const char *path, et_error *error)
     const bool grown = ET_VECTOR_GROW(list->items, list->capacity, list->count + 1);
     char *copy = grown ? et_strdup(path) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(path), "a list of runs");
+        return et_alloc_failed(error, "a list of runs");
     list->items[list->count++] = copy;
     return ET_OK;
 }
@@ -126,7 +126,7 @@ static int add(et_histories *all, const char *path, et_error *error)
             return ET_OK;
     if (!ET_VECTOR_GROW(all->items, all->capacity, all->count + 1) ||
         !ET_VECTOR_GROW(all->files, all->file_capacity, all->count + 1))
-        return et_alloc_failed(error, sizeof *all->items, "a list of runs");
+        return et_alloc_failed(error, "a list of runs");
     int status = et_history_open(&h, path, &reason);
     if (!h || status == ET_ENOMEM) {
         et_history_close(h);
@@ -146,7 +146,7 @@ static int add_word(et_histories *all, const char *word, et_error *error)
     et_run_list runs = { .items = NULL };
     /* Shows "runs/a/" as "runs/a". */
     char *path = et_strndup(word, et_path_length(word));
-    int status = path ? ET_OK : et_alloc_failed(error, strlen(word), "a path");
+    int status = path ? ET_OK : et_alloc_failed(error, "a path");
     if (!status && et_history_is_run(path)) {
         status = add(all, path, error);
     } else if (!status) {
@@ -345,7 +345,7 @@ int et_run_settings_open(et_run_settings *s, const et_histories *runs, et_error 
     s->differs = et_alloc_zero(s->count + 1, sizeof *s->differs);
     if (!fine || !s->differs) {
         et_run_settings_close(s);
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     }
     int64_t name;
     const bool mixed =

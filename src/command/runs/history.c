@@ -90,7 +90,7 @@ static int add_series(size_t *out, et_history *h, const char *name, et_error *er
         !ET_VECTOR_GROW(one.points, one.capacity, 1) ||
         !et_map_put(&f->index, one.name, (int64_t)h->count)) {
         et_free(one.points);
-        return et_alloc_failed(error, strlen(name), "the name of a value");
+        return et_alloc_failed(error, "the name of a value");
     }
     h->series[h->count] = one;
     *out = h->count++;
@@ -134,7 +134,7 @@ static int add_point(line *l, double value, et_error *error)
     et_history_series *s = &h->series[position];
     if (!ET_VECTOR_APPEND(s->points, s->count, s->capacity,
                           (et_history_point){ l->step, l->wall, value }))
-        return et_alloc_failed(error, (s->count + 1) * sizeof *s->points, "points");
+        return et_alloc_failed(error, "points");
     return ET_OK;
 }
 
@@ -239,7 +239,7 @@ static int make_room(struct et_history_files *f, size_t wanted, const log_file *
         return et_fail(error, ET_EFORMAT, "%s:%" PRId64 ": a line of more than %zu MB is not a log",
                        file->path, file->lines + 1, ET_HISTORY_LINE_MAX >> 20);
     if (!ET_VECTOR_GROW(f->buffer, f->room, wanted < CHUNK ? CHUNK : wanted))
-        return et_alloc_failed(error, wanted, "a line");
+        return et_alloc_failed(error, "a line");
     return ET_OK;
 }
 
@@ -442,7 +442,7 @@ int et_history_open_below(et_history **out, const char *model_dir, const char *r
                        model_dir);
     et_history *h = make(model_dir, root);
     if (!h)
-        return et_alloc_failed(error, sizeof *h, "a run's history");
+        return et_alloc_failed(error, "a run's history");
     *out = h;
     return et_history_update(h, &anew, error);
 }

@@ -308,7 +308,7 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
     if (p.shown)
         append_legend(&p);
     et_strbuf_append(out, "</svg>\n");
-    return out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "a chart") : ET_OK;
 }
 
 /* ---- heat maps: cells of one colour, whose opacity is the value ---- */
@@ -364,7 +364,7 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
         append_text(out, "", x, top - 6, turned, heat->columns[c]);
     }
     et_strbuf_append(out, "</svg>\n");
-    return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "a picture") : ET_OK;
 }
 
 /* ---- bars, each with its name to the left and its number at its end ---- */
@@ -433,5 +433,5 @@ int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_e
     et_strbuf_printf(out, "<path class=\"frame\" d=\"M%d %dV%d\"/>\n", left, top - 4, bottom);
     append_text(out, "", left, bottom + 14, "", bars->x_label);
     et_strbuf_append(out, "</svg>\n");
-    return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "a picture") : ET_OK;
 }

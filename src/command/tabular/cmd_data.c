@@ -358,8 +358,7 @@ static int check(data_options *args, et_error *error)
         args->markers = et_csv_missing_with(args->missing.items, args->missing.count);
         args->options.csv.missing = args->markers;
         if (!args->markers)
-            status =
-                et_alloc_failed(error, args->missing.count * sizeof *args->markers, "--missing");
+            status = et_alloc_failed(error, "--missing");
     }
     args->options.header = (et_header)(args->header > 2 ? args->header - 2 : args->header);
     args->options.entries = args->entries;
@@ -525,7 +524,7 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
 {
     const char **names = et_arena_array(arena, given->count, sizeof *names);
     if (!names)
-        return et_alloc_failed(error, given->count * sizeof *names, "paths");
+        return et_alloc_failed(error, "paths");
     int read = 0;
     for (size_t i = 0; i < given->count; i++) {
         bool standard = !strcmp(given->items[i], "-");

@@ -66,9 +66,7 @@ static int class_tables_open(et_class_tables *t, const et_class_predictions *pre
         t->of.weight = copy(arena, t->of.weight, rows, sizeof *t->of.weight);
     t->confusion = et_arena_array(arena, classes * classes, sizeof *t->confusion);
     t->lines = et_arena_array(arena, classes, sizeof *t->lines);
-    int status = arena->failed
-                     ? et_alloc_failed(error, rows * classes * sizeof *t->of.probability, "tables")
-                     : ET_OK;
+    int status = arena->failed ? et_alloc_failed(error, "tables") : ET_OK;
     if (!status)
         status = et_class_scores_compute(&scores, t->confusion, &t->of, error);
     if (status)
@@ -171,7 +169,7 @@ static mistake *rank_classes(const et_class_tables *t, et_error *error)
     const size_t classes = (size_t)t->of.classes;
     mistake *order = et_alloc(classes, sizeof *order);
     if (!order) {
-        et_alloc_failed(error, classes * sizeof *order, "classes");
+        et_alloc_failed(error, "classes");
         return NULL;
     }
     for (size_t c = 0; c < classes; c++)
@@ -223,7 +221,7 @@ int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbu
         status = append_mistakes(t, form, out, error);
     if (!status)
         status = append_lines(t, form, out, error);
-    return status || !out->failed ? status : et_alloc_failed(error, out->length, "tables");
+    return status || !out->failed ? status : et_alloc_failed(error, "tables");
 }
 
 /* ---- JSON ---- */
@@ -259,7 +257,7 @@ static int class_tables_add(const et_class_tables *t, et_value *to, et_error *er
     et_class_curve_release(&curve);
     if (t->of.costs)
         et_value_set_float(to, "cost", t->cost);
-    return et_value_failed(to) ? et_alloc_failed(error, 0, "results") : ET_OK;
+    return et_value_failed(to) ? et_alloc_failed(error, "results") : ET_OK;
 }
 
 /* ---- charts ---- */
@@ -273,7 +271,7 @@ static int add_curve(et_class_chart *c, et_class_curve *curve, const char *name,
     et_assert(c->chart.count < c->capacity);
     if (!name) {
         et_class_curve_release(curve);
-        return et_alloc_failed(error, sizeof *c->curves, "a curve");
+        return et_alloc_failed(error, "a curve");
     }
     c->curves[c->chart.count++] = (et_chart_curve){ name, curve->x, curve->y, curve->count };
     et_free(curve->weight);
@@ -372,7 +370,7 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
     et_assert(target >= 0 && target < task->results.targets);
     const et_validation_rows *s = &task->results;
     if (!ET_VECTOR_GROW(scores->numbers, scores->number_capacity, scores->number_count + 1))
-        return et_alloc_failed(error, sizeof *scores->numbers, "rows");
+        return et_alloc_failed(error, "rows");
     et_number_rows *rows = &scores->numbers[scores->number_count++];
     *rows = (et_number_rows){ .set = set_of(task),
                               .target = et_scored_targets_of(task).column[target] };
@@ -385,7 +383,7 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
     rows->truth = et_arena_array(&scores->arena, most, sizeof *rows->truth);
     rows->predicted = et_arena_array(&scores->arena, most, sizeof *rows->predicted);
     if (scores->arena.failed)
-        return et_alloc_failed(error, most * sizeof *rows->truth, "rows");
+        return et_alloc_failed(error, "rows");
     size_t at = 0;
     for (int64_t i = 0; i < s->rows; i++) {
         if (!(s->weight[i] > 0) || at++ * most / rows->all < rows->count)
@@ -577,7 +575,7 @@ static int print_json(const evaluating *e, const et_evaluation *evaluation, cons
     et_value *more = et_value_dict(&arena);
     et_value *sets =
         more && e->scores.sets && e->scores.set[0].name ? et_value_set_dict(more, "sets") : NULL;
-    int status = more ? ET_OK : et_alloc_failed(error, 0, "results");
+    int status = more ? ET_OK : et_alloc_failed(error, "results");
     if (!status && single_target(evaluation))
         et_value_set_string(more, "target", single_target(evaluation));
     if (!status && e->scores.sets && e->scores.set[0].of.classes == 2)

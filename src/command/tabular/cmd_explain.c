@@ -47,7 +47,7 @@ int et_importances_measure(et_importances *out, et_explain *explain, int repeats
     *out = (et_importances){ .items = et_alloc(room, sizeof *out->items),
                              .worse = et_alloc(room * (size_t)repeats, sizeof *out->worse) };
     if (!out->items || !out->worse)
-        return et_alloc_failed(error, room * (size_t)repeats * sizeof *out->worse, "importance");
+        return et_alloc_failed(error, "importance");
     for (int f = 0; f < (int)fields && !status; f++) {
         if (!et_explain_reads(explain, f))
             continue;
@@ -186,10 +186,10 @@ static int print_object(const et_value *object, et_error *error)
 {
     et_strbuf line = ET_STRBUF_INIT;
     if (et_value_failed(object))
-        return et_alloc_failed(error, 0, "results");
+        return et_alloc_failed(error, "results");
     et_json_print(&line, object, 0);
     et_strbuf_append_char(&line, '\n');
-    int status = line.failed ? et_alloc_failed(error, line.length, "results") : ET_OK;
+    int status = line.failed ? et_alloc_failed(error, "results") : ET_OK;
     if (!status)
         et_print_results(stdout, line.data, line.length);
     et_strbuf_release(&line);
@@ -327,7 +327,7 @@ static int draw(const explain_options *args, const et_explain_partial *partial,
     const et_chart chart = {
         .title = p->kind->mean, .x_label = column, .curves = curve, .count = (size_t)curves
     };
-    int status = curve && y ? ET_OK : et_alloc_failed(error, points * sizeof *y, "curves");
+    int status = curve && y ? ET_OK : et_alloc_failed(error, "curves");
     for (int c = 0; c < curves && !status; c++) {
         for (size_t i = 0; i < points; i++)
             y[(size_t)c * points + i] = partial->mean[i * (size_t)partial->width + (size_t)c];
@@ -405,7 +405,7 @@ static int take_own_rows(et_explain_options *how, const et_evaluation *evaluatio
                        "explain: the run is trained on a mix of tables; name a file of rows");
     const char **names = et_arena_array(arena, paths->count, sizeof *names);
     if (!names)
-        return et_alloc_failed(error, paths->count * sizeof *names, "names");
+        return et_alloc_failed(error, "names");
     for (size_t i = 0; i < paths->count; i++)
         names[i] = et_arena_strdup(arena, paths->items[i]);
     how->paths = (et_strings){ names, paths->count };
@@ -417,7 +417,7 @@ static int take_own_rows(et_explain_options *how, const et_evaluation *evaluatio
         memcpy(only, rows, how->only_count * sizeof *only);
     how->only = only;
     if (arena->failed)
-        return et_alloc_failed(error, how->only_count * sizeof *only, "rows");
+        return et_alloc_failed(error, "rows");
     if (!quiet)
         et_print(stderr, "rows         %s %s of %s%s%s; name a FILE to use other rows\n",
                  et_format_count((int64_t)how->only_count).text,

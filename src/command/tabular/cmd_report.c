@@ -329,7 +329,7 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
     et_column_use *uses = et_alloc((size_t)count + 1, sizeof *uses);
     et_grid grid = { .columns = 5, .left = 2, .last_left = true };
     if (!uses)
-        return et_alloc_failed(error, count * sizeof *uses, "columns");
+        return et_alloc_failed(error, "columns");
     et_tabular_find_uses(task, uses);
     page_section(&r->page, "Columns");
     et_grid_add_row(&grid, head);
@@ -571,7 +571,7 @@ static int make_curve(et_chart_curve *curve, const et_history_series *s, et_aren
     double *y = et_arena_array(arena, s->count, sizeof *y);
     *curve = (et_chart_curve){ et_history_label(s, arena), x, y, s->count };
     if (arena->failed)
-        return et_alloc_failed(error, s->count * sizeof *x, "a curve");
+        return et_alloc_failed(error, "a curve");
     for (size_t i = 0; i < s->count; i++) {
         x[i] = (double)s->points[i].step;
         y[i] = s->points[i].value;
@@ -787,8 +787,7 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     end_facts(&r->page);
     et_strbuf_append(&r->page.html, r->page.section ? "</section>\n" : "");
     et_strbuf_append(&r->page.html, "</body>\n</html>\n");
-    return status || !r->page.html.failed ? status
-                                          : et_alloc_failed(error, r->page.html.length, "a page");
+    return status || !r->page.html.failed ? status : et_alloc_failed(error, "a page");
 }
 
 static int write_page(void *payload, const et_evaluation *evaluation, const et_value *logs,
@@ -830,7 +829,7 @@ int et_cmd_report(const et_call *call, et_error *error)
         et_strbuf_append(&name, ".html");
         r.output = et_strbuf_detach(&name);
         if (!r.output)
-            status = et_alloc_failed(error, strlen(run), "a path");
+            status = et_alloc_failed(error, "a path");
         else if (et_file_exists(r.output))
             status = et_fail(error, ET_EUSAGE,
                              "%s exists: give --output %s to replace it, or another name", r.output,

@@ -62,7 +62,7 @@ static int be(void *self, et_roles *task, et_error *error)
                  !setenv(ET_JOB_CONFIG_VARIABLE, et_strbuf_text(&text), 1) &&
                  (!task->threads || !setenv("OMP_NUM_THREADS", threads, 0));
     if (!status && !sound)
-        status = et_alloc_failed(error, text.length, ET_JOB_CONFIG_VARIABLE);
+        status = et_alloc_failed(error, ET_JOB_CONFIG_VARIABLE);
     et_strbuf_release(&text);
     et_arena_release(&arena);
     if (!status) {
@@ -156,7 +156,7 @@ static int train(const et_call *call, et_error *error)
     const char *output = absolute(&arena, o->output);
     const char **argv = command_line(o, output, &arena);
     int status = argv           ? ET_OK
-                 : arena.failed ? et_alloc_failed(error, o->passed.count, "arguments")
+                 : arena.failed ? et_alloc_failed(error, "arguments")
                                 : et_fail_errno(error, "the current directory");
     fflush(stdout);
     if (!status && o->distributed) {
@@ -258,7 +258,7 @@ static int write_file(void *self, int which, const char *path, et_error *error)
     const project *p = self;
     et_strbuf text = ET_STRBUF_INIT;
     fill_in(&text, p->file[which]->text, p->name);
-    int status = text.failed ? et_alloc_failed(error, text.length, p->names[which])
+    int status = text.failed ? et_alloc_failed(error, p->names[which])
                              : et_file_write(path, text.data, text.length, error);
     et_strbuf_release(&text);
     return status;

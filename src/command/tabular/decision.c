@@ -63,7 +63,7 @@ static int read_costs(et_decision *d, const et_strings *costs, const et_decision
     int status = et_name_list_read(&items, "--costs", costs, &d->arena, error);
     d->costs = status ? NULL : et_alloc_zero(classes * classes, sizeof *d->costs);
     if (!status && !d->costs)
-        status = et_alloc_failed(error, classes * classes * sizeof *d->costs, "costs");
+        status = et_alloc_failed(error, "costs");
     for (size_t i = 0; i < classes * classes && !status; i++)
         d->costs[i] = i / classes != i % classes;
     for (size_t i = 0; i < items.count && !status; i++)

@@ -218,7 +218,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
         size_t origins = (size_t)all->predictor->batch_size;
         all->origin = et_alloc_zero(origins, sizeof *all->origin);
         if (!all->origin)
-            status = et_alloc_failed(error, origins * sizeof *all->origin, "a service");
+            status = et_alloc_failed(error, "a service");
     }
     const et_table_model *model = status ? NULL : all->predictor->model;
     if (!status && !(status = et_unknown_values_open(&all->request, model->encoder,
@@ -317,7 +317,7 @@ static void take_unseen(predictions *all, et_service_request *request)
             add_unknown(list, c->name, c->missing, c->first_absent, NULL);
     }
     if (what->tells && et_value_failed(list))
-        request->status = et_alloc_failed(&request->error, 64, "an answer");
+        request->status = et_alloc_failed(&request->error, "an answer");
     what->unknown = list;
     pthread_mutex_lock(&all->lock);
     et_unknown_values_take(&all->unseen, &all->request);
@@ -389,7 +389,7 @@ static int make_cells(const predictions *all, et_service_request *request, asked
     what->cells = cells > SIZE_MAX / (rows + 1) / sizeof *what->cells
                       ? NULL
                       : et_arena_array(request->arena, rows * cells, sizeof *what->cells);
-    return what->cells ? ET_OK : et_alloc_failed(error, rows * cells * sizeof *what->cells, "rows");
+    return what->cells ? ET_OK : et_alloc_failed(error, "rows");
 }
 
 /* Whether the answer names values that the model has never seen. */
@@ -462,7 +462,7 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
     options.csv.names = true;
     what->line = et_arena_array(request->arena, count + 1, sizeof *what->line);
     if (!what->line)
-        return et_alloc_failed(error, count * sizeof *what->line, "rows");
+        return et_alloc_failed(error, "rows");
     int status;
     if (!(status = make_cells(all, request, what, count + 1, error)) &&
         !(status = et_csv_open_text(&options.reader, text, request->length, body, &options.csv,
@@ -520,7 +520,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     asked *what = et_arena_alloc(request->arena, sizeof *what);
     request->payload = what;
     if (!what)
-        return et_alloc_failed(error, sizeof *what, "a request");
+        return et_alloc_failed(error, "a request");
     const double csv = et_http_accepts(request->accept, "text/csv");
     const double lines = et_http_accepts(request->accept, "application/x-ndjson");
     const double list = fmax(et_http_accepts(request->accept, "application/json"),
@@ -569,7 +569,7 @@ static void answer_row(predictions *all, struct origin *origin, int64_t at)
     const et_prediction_row line = { .key = et_predictor_key(all->predictor, cells) };
     et_prediction_lines_add(lines, all->predictor, at, &line, &all->line);
     if (all->line.failed) {
-        request->status = et_alloc_failed(&request->error, all->line.length, "an answer");
+        request->status = et_alloc_failed(&request->error, "an answer");
         return;
     }
     if (what->form == LIST && what->written++)

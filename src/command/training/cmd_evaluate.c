@@ -84,7 +84,7 @@ int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const
     et_value_set_string(results, "checkpoint", e->path);
     et_value_set_int(results, "step", e->step);
     et_value *values = et_value_set_dict(results, "values");
-    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
+    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, "values");
     if (!status && more)
         status = et_value_merge(results, more, error);
     if (!status)
@@ -157,7 +157,7 @@ static int use_files(et_experiment *experiment, const et_strings *files, et_aren
     for (size_t i = 0; list && i < files->count; i++)
         et_value_add_string(list, files->items[i]);
     if (!group || !nothing || !list || et_value_failed(list))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     int status = et_experiment_assign(experiment, "--data", group, nothing, arena, error);
     return status ? status : et_experiment_assign(experiment, "--data", path, list, arena, error);
 }
@@ -186,7 +186,7 @@ static int measure(et_evaluation *evaluation, const et_evaluate_more *more, bool
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
-    int status = logs ? ET_OK : et_alloc_failed(error, 0, "values");
+    int status = logs ? ET_OK : et_alloc_failed(error, "values");
     if (!status)
         status = more && more->run ? more->run(evaluation, logs, error)
                                    : et_evaluation_run(evaluation, logs, error);

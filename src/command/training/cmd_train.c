@@ -102,7 +102,7 @@ static int measure(following *w, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     int status =
-        logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+        logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, "values");
     if (!status && w->log.sink)
         status = et_evaluation_log_add(&w->log, w->evaluation.step, logs, error);
     w->last = w->evaluation.step;
@@ -110,7 +110,7 @@ static int measure(following *w, et_error *error)
         et_value *row = et_value_dict(&arena);
         status = row && et_value_append_copy(row, ET_LOGGED_VALIDATION, logs)
                      ? et_sink_write(w->table, w->evaluation.step, row, error)
-                     : et_alloc_failed(error, 0, "a row");
+                     : et_alloc_failed(error, "a row");
     } else if (!status) {
         status = et_evaluation_print(&w->evaluation, logs, error);
     }
@@ -177,7 +177,7 @@ static int open_table(following *w, et_error *error)
     options.log =
         et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION "/" ET_RUN_LOG, w->args->model_dir);
     if (!status && !options.log)
-        status = et_alloc_failed(error, 0, "a path");
+        status = et_alloc_failed(error, "a path");
     return status ? status : et_training_table_open(&w->table, &options, error);
 }
 

@@ -418,7 +418,7 @@ static int configure(et_experiment *experiment, tuning *t, const candidate *c, e
     const words w = make_words(t, c, 0, NULL);
     const et_call call = train_call(t, &w);
     int status = t->arena.failed
-                     ? et_alloc_failed(error, w.count, "words")
+                     ? et_alloc_failed(error, "words")
                      : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
     if (status)
         return status;
@@ -483,7 +483,7 @@ static int draw_candidates(tuning *t, et_error *error)
     t->candidate = et_arena_array(&t->arena, trials, sizeof *t->candidate);
     t->ranked = et_arena_array(&t->arena, trials, sizeof *t->ranked);
     if (!values || !t->candidate || !t->ranked)
-        return et_alloc_failed(error, trials * spaces * sizeof *values, "trials");
+        return et_alloc_failed(error, "trials");
     for (size_t i = 0; i < trials; i++) {
         t->candidate[i] = (candidate){ .value = values + i * spaces };
         t->ranked[i] = &t->candidate[i];
@@ -519,7 +519,7 @@ static int name_directory(tuning *t, et_error *error)
     for (int i = 1; !t->dir; i++) {
         t->dir = et_arena_printf(&t->arena, "runs/tune-%s-%d", et_path_base(t->experiment), i);
         if (!t->dir)
-            return et_alloc_failed(error, t->arena.used, "a path");
+            return et_alloc_failed(error, "a path");
         t->dir = et_file_exists(t->dir) ? NULL : t->dir;
     }
     if (et_file_exists_in(t->dir, ET_RUN_SETTINGS))
@@ -546,7 +546,7 @@ static int open_directory(tuning *t, et_error *error)
     et_value_set_int(now, "rungs", t->rungs);
     et_value_set_int(now, "search-seed", t->args->seed);
     if (t->arena.failed)
-        return et_alloc_failed(error, t->arena.used, "a search");
+        return et_alloc_failed(error, "a search");
     int status = et_directory_make(t->dir, error);
     if (!status)
         status = et_lock_take(&t->lock, et_path_of(t->dir, ET_RUN_LOCK).text, error);
@@ -631,7 +631,7 @@ static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
                  et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
     add_pair(&w, "--mode", "train_and_eval"); /* refuses a run without validation at its start */
     if (t->arena.failed)
-        return et_alloc_failed(error, w.count, "words");
+        return et_alloc_failed(error, "words");
     attempt one = { .model_dir = model_dir };
     const et_call call = train_call(t, &w);
     int status = run_process(t, &one, &call, error);
@@ -785,7 +785,7 @@ static int print_results(tuning *t, int count, et_error *error)
         et_shell_append(&again, w.items[i]);
     }
     int status = t->arena.failed || use.failed || again.failed
-                     ? et_alloc_failed(error, use.length, "a command")
+                     ? et_alloc_failed(error, "a command")
                      : (t->args->json ? print_object : print_table)(t, count, et_strbuf_text(&use),
                                                                     et_strbuf_text(&again), error);
     et_strbuf_release(&use);

@@ -60,7 +60,7 @@ static int find_source(finetuning *f, et_error *error)
     const et_experiment *e = f->experiment;
     const et_value *all = et_fields_effective(e->table, e, f->arena);
     if (et_value_failed(all))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     const et_value *from = et_value_path(all, "task.init_checkpoint");
     if (from && from->kind == ET_VALUE_STRING && *from->string) {
         f->from = from->string;
@@ -187,7 +187,7 @@ static int train_tuned(void *self, et_error *error)
     const et_path settings = et_path_print("%s/" ET_RUN_SETTINGS, f->args->model_dir);
     et_value *source = et_value_new(arena, ET_VALUE_STRING);
     if (!source)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     source->text = source->string = u->source;
     int status;
     if ((status = et_experiment_begin(&e, f->call->program, f->experiment->name, arena, error)) ||
@@ -250,7 +250,7 @@ static int keep_values(finetuning *f, int64_t step, const et_value *values, et_a
     if (prefix && flat)
         flatten(flat, values, prefix);
     if (!prefix || et_value_failed(flat))
-        return et_alloc_failed(error, 0, "values");
+        return et_alloc_failed(error, "values");
     int status = et_run_files_write_metrics(f->args->model_dir, step, values, error);
     return status ? status : et_evaluation_log_add(&f->log, step, flat, error);
 }

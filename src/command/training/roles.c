@@ -65,7 +65,7 @@ static int settle_options(et_cluster_options *options, const et_roles *roles,
     *options = options_of(roles, &experiment->runtime);
     options->fingerprint = et_checksum(et_strbuf_text(&text), text.length);
     if (!status && text.failed)
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;

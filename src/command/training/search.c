@@ -80,7 +80,7 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
     const char *name = text + (!strncmp(text, "--", 2) ? 2 : 0);
     s->name = et_arena_printf(arena, "%.*s", (int)(equals - name), name);
     if (!s->name)
-        return et_alloc_failed(error, strlen(text), "a search");
+        return et_alloc_failed(error, "a search");
     const char *values = equals + 1, *dots = strstr(values, "..");
     if (dots)
         return read_range(s, text, values, dots, error);
@@ -212,7 +212,7 @@ int et_search_draw(const char **values, int *trials, const et_search_space *spac
     et_map_release(&d.seen);
     et_strbuf_release(&d.key);
     if (!whole)
-        return et_alloc_failed(error, (size_t)*trials * sizeof *values, "trials");
+        return et_alloc_failed(error, "trials");
     *trials = trial;
     return ET_OK;
 }

@@ -143,7 +143,7 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
         et_yaml_print(&text, all);
     if (!status)
         status = s->arena.failed || text.failed || unused.failed
-                     ? et_alloc_failed(error, 0, "settings")
+                     ? et_alloc_failed(error, "settings")
                      : et_file_write(given_path(s, candidate).text, et_strbuf_text(&text),
                                      text.length, error);
     if (!status && unused.length)
@@ -192,7 +192,7 @@ static int make_settings(series *s, et_error *error)
     const et_value *now = et_fields_effective(s->experiment.table, &s->experiment, &s->arena);
     const et_value *other = et_fields_effective(usual.table, &usual, &s->arena);
     status = now && other ? et_directory_make(et_path_of(s->run_dir, ET_SERIES_FOLDER).text, error)
-                          : et_alloc_failed(error, 0, "settings");
+                          : et_alloc_failed(error, "settings");
     for (int i = 0; i < s->run->count && !status; i++) {
         const et_series_candidate *candidate = &s->run->candidate[i];
         et_arena arena = ET_ARENA_INIT;
@@ -519,7 +519,7 @@ static int evaluate(series *s, int which, int training, et_error *error)
     et_value *logs = et_value_dict(&arena);
     int status = logs ? et_experiment_open_run(&experiment, s->call->program, directory.text,
                                                &s->arena, error)
-                      : et_alloc_failed(error, 0, "scores");
+                      : et_alloc_failed(error, "scores");
     if (!status && experiment.kind != s->experiment.kind)
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a %s task",
                          directory.text, experiment.name, s->experiment.kind->name);
@@ -565,7 +565,7 @@ static int record(series *s, int which, double seconds, const char *why, et_erro
     et_strbuf_append_char(&log->text, '\n');
     int status =
         et_value_failed(line) || log->text.failed
-            ? et_alloc_failed(error, log->text.length, "candidates")
+            ? et_alloc_failed(error, "candidates")
             : et_file_write(log->path.text, et_strbuf_text(&log->text), log->text.length, error);
     entry->done = !status && !why;
     entry->left_out = !status && why;
@@ -691,7 +691,7 @@ static int log_score(series *s, const et_series_score *score, et_error *error)
     et_value_set_float(values, best ? best : "", score->mean[0]);
     et_value_set_int(values, ET_LOGGED_BEST_STEP, s->run->step);
     return best ? et_json_write(et_path_of(s->run_dir, ET_RUN_LOG).text, line, 0, "\n", error)
-                : et_alloc_failed(error, 0, "a log");
+                : et_alloc_failed(error, "a log");
 }
 
 static void say_end(const series *s)
@@ -709,7 +709,7 @@ static int train_all(series *s, et_error *error)
     et_series_score score;
     int status;
     if (!weights)
-        return et_alloc_failed(error, s->arena.used, "weights");
+        return et_alloc_failed(error, "weights");
     say_plan(s);
     for (int i = 0; i < s->run->count; i++)
         if ((status = try_candidate(s, i, error)))

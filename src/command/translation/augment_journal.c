@@ -147,9 +147,9 @@ int et_augment_journal_open(et_augment_journal *journal, const char *output, con
     et_strbuf_printf(&path, "%s.part", output);
     journal->path = et_strbuf_detach(&path);
     et_json_print(&text, work, 0);
-    int status = !journal->path ? et_alloc_failed(error, 0, "a path")
+    int status = !journal->path ? et_alloc_failed(error, "a path")
                  : et_value_failed(work) || text.failed
-                     ? et_alloc_failed(error, 0, "what translations depend on")
+                     ? et_alloc_failed(error, "what translations depend on")
                      : lock(journal, error);
     if (!status)
         status = read_head(journal, work, &text, &empty, error);
@@ -202,7 +202,7 @@ int et_augment_journal_add(et_augment_journal *journal, const et_augment_line *l
     et_assert(journal->open);
     et_strbuf_append_bytes(&record, (const char *)&head, sizeof head);
     et_strbuf_append_bytes(&record, line->text, line->length);
-    int status = record.failed ? et_alloc_failed(error, record.length, "a translation")
+    int status = record.failed ? et_alloc_failed(error, "a translation")
                                : et_record_log_write(&journal->log, et_strbuf_text(&record),
                                                      record.length, error);
     et_strbuf_release(&record);

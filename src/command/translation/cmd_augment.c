@@ -149,7 +149,7 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
                                : et_arena_printf(arena, "%zu files from %s to %s", data->count,
                                                  data->items[0], data->items[data->count - 1]);
     if (!a->name)
-        return et_alloc_failed(error, 0, "a name");
+        return et_alloc_failed(error, "a name");
     if (a->kept)
         return ET_OK;
     /* "out/synthetic.en.gz" and "mono.de" -> "out/synthetic.de.gz", in arena. */
@@ -162,7 +162,7 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
                        a->synthetic, a->name);
     a->kept = et_arena_printf(arena, "%.*s%.*s%s", (int)(ending - a->synthetic), a->synthetic,
                               (int)of_data, language, ending + length);
-    return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
+    return a->kept ? ET_OK : et_alloc_failed(error, "a path");
 }
 
 /* Reads all of the data, so that a bad line is found before the work. */
@@ -221,7 +221,7 @@ static int open_journal(augmentation *a, et_error *error)
     if (t->options.tag)
         et_value_set_string(work, "tag", t->options.tag);
     int status = work ? et_text_checksum(&model, &length, t->checkpoint, error)
-                      : et_alloc_failed(error, 0, "what translations depend on");
+                      : et_alloc_failed(error, "what translations depend on");
     et_value_set_string(work, "checksum of the checkpoint",
                         et_checksum_print(status ? 0 : model).digits);
     if (!status)
@@ -262,8 +262,7 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
     et_tokens ids = ET_TOKENS_INIT;
     const char **items = et_alloc(lines->count, sizeof *items);
     int64_t *tokens = et_alloc(lines->count, sizeof *tokens);
-    int status =
-        items && tokens ? ET_OK : et_alloc_failed(error, lines->count * sizeof *items, "lines");
+    int status = items && tokens ? ET_OK : et_alloc_failed(error, "lines");
     /* A line that is too long is left out later, so it needs no translation. */
     for (size_t i = 0; i < lines->count && !status; i++) {
         status = et_sides_encode(&translator->sides, false, lines->items[i],

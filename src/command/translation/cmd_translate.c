@@ -92,8 +92,8 @@ static int draw_attention(const char *path, const char *line, const et_hypothesi
                                  .row_count = count,
                                  .column_count = found->source_words,
                                  .values = values };
-    int status = arena.failed ? et_alloc_failed(error, 0, "a picture")
-                              : et_chart_heat_svg(&text, &heat, error);
+    int status =
+        arena.failed ? et_alloc_failed(error, "a picture") : et_chart_heat_svg(&text, &heat, error);
     if (!status)
         status = et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
@@ -140,7 +140,7 @@ typedef struct line_output {
 /* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
 static int line_output_write(line_output *output, et_strbuf *text, et_error *error)
 {
-    int status = text->failed ? et_alloc_failed(error, text->length, "translations") : ET_OK;
+    int status = text->failed ? et_alloc_failed(error, "translations") : ET_OK;
     if (!status && output->file) {
         status = et_file_writer_write(&output->writer, et_strbuf_text(text), text->length, error);
     } else if (!status && !output->silent) {
@@ -207,7 +207,7 @@ static int documents_translate(documents *texts, et_translator *translator, cons
     et_document *document = NULL;
     const char *const *segments;
     size_t found;
-    int status = text.failed ? et_alloc_failed(error, text.length, texts->name)
+    int status = text.failed ? et_alloc_failed(error, texts->name)
                              : et_document_open(&document, et_strbuf_text(&text), text.length,
                                                 &options, error);
     while (!status && (segments = et_document_lines(document, &found)) != NULL)

@@ -392,7 +392,7 @@ int et_libre_models_list(et_libre_models *all, et_error *error)
     }
     et_strbuf_append(out, "]\n");
     et_free(codes);
-    return out->failed ? et_alloc_failed(error, out->length, "languages") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "languages") : ET_OK;
 }
 
 void et_libre_models_close(et_libre_models *all)
@@ -609,7 +609,7 @@ static int open_text(et_libre *r, const et_value *value, et_error *error)
     t->results = et_alloc_zero((size_t)r->alternatives + 1, sizeof *t->results); /* not 0 */
     r->count++;
     if (!t->results)
-        return et_alloc_failed(error, sizeof *t->results, "a text");
+        return et_alloc_failed(error, "a text");
     return open_document(r, t, value->string, strlen(value->string), error);
 }
 
@@ -655,7 +655,7 @@ int et_libre_open(et_libre **out, const et_libre_models *models, const et_servic
     int status = q ? ET_OK : missing_q(request, error);
     et_libre *r = status ? NULL : et_alloc_zero(1, sizeof *r);
     if (status || !r)
-        return status ? status : et_alloc_failed(error, sizeof *r, "a request");
+        return status ? status : et_alloc_failed(error, "a request");
     r->models = models;
     const char *source, *target;
     if (!(status = read_text(request->json, "source", &source, error)) &&
@@ -800,7 +800,7 @@ int et_libre_advance(et_libre *r, et_error *error)
         et_document_close(t->document);
         t->document = NULL;
         status = t->between.failed
-                     ? et_alloc_failed(error, t->between.length, "a text")
+                     ? et_alloc_failed(error, "a text")
                      : open_document(r, t, et_strbuf_text(&t->between), t->between.length, error);
     }
     return status;

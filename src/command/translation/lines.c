@@ -34,11 +34,11 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
     et_assert(lines->count <= lines->capacity);
     /* Growing copies only the list; the lines stay in place in the arena. */
     if (!ET_VECTOR_GROW(lines->items, lines->capacity, lines->count + 1))
-        return et_alloc_failed(error, (lines->count + 1) * sizeof *lines->items, "lines");
+        return et_alloc_failed(error, "lines");
     /* The arena's memory is zeroed, so the final 0 is there. */
     char *copy = et_arena_alloc(&lines->arena, length + 1);
     if (!copy)
-        return et_alloc_failed(error, length + 1, "a line");
+        return et_alloc_failed(error, "a line");
     memcpy(copy, text, length);
     lines->items[lines->count++] = copy;
     return ET_OK;
@@ -59,7 +59,7 @@ static int add_replaced(et_lines *lines, const char *text, size_t length, et_err
         text += good + (good < length);
         length -= good + (good < length);
     }
-    int status = out.failed ? et_alloc_failed(error, out.length, "a line")
+    int status = out.failed ? et_alloc_failed(error, "a line")
                             : add(lines, et_strbuf_text(&out), out.length, error);
     et_strbuf_release(&out);
     return status;
@@ -270,7 +270,7 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
             et_strbuf_append_bytes(&mine, lines->items[i], strlen(lines->items[i]) + 1);
     }
     if (!status && mine.failed)
-        status = et_alloc_failed(error, mine.length, "lines");
+        status = et_alloc_failed(error, "lines");
     void *text = mine.data;
     size_t size = mine.length;
     status = et_together_hand_out(comm, status, &text, &size, error);

@@ -196,9 +196,8 @@ static int open_models(served_models *models, const char *model_dir, const et_se
     *models = (served_models){ .items = et_alloc_zero(count, sizeof *models->items),
                                .languages = { .items = et_alloc_zero(
                                                   count, sizeof *models->languages.items) } };
-    int status = runs && models->items && models->languages.items
-                     ? ET_OK
-                     : et_alloc_failed(error, count * sizeof *models->items, "models");
+    int status =
+        runs && models->items && models->languages.items ? ET_OK : et_alloc_failed(error, "models");
     for (size_t i = 0; i < count && !status; i++)
         runs[i].dir = i ? o->others[i - 1] : model_dir;
     if (!status)
@@ -400,7 +399,7 @@ static int read_lines(const translations *all, et_service_request *request, aske
                        lines ? et_json_kind_name(lines->kind) : "nothing");
     to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
     if (!to->lines)
-        return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
+        return et_alloc_failed(error, "lines");
     for (const et_value *line = lines->first; line && !status && !et_service_ended(request);
          line = line->next) {
         status = check_line(all, to, line, ++request->items, &tokens, error);
@@ -431,7 +430,7 @@ static int read_texts(const translations *all, et_service_request *request, aske
     to->results = results > 1 ? results : 0;
     const char **lines = et_arena_array(request->arena, count + 1, sizeof *lines);
     if (!lines)
-        return et_alloc_failed(error, count * sizeof *lines, "lines");
+        return et_alloc_failed(error, "lines");
     et_libre_lines(to->libre, lines);
     request->items = (int64_t)count;
     for (size_t i = 0; i < count && !status && !et_service_ended(request); i++)
@@ -495,7 +494,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     asked *to = et_arena_alloc(request->arena, sizeof *to);
     request->payload = to;
     if (!to)
-        return et_alloc_failed(error, sizeof *to, "a request");
+        return et_alloc_failed(error, "a request");
     int status = et_libre_is(request) ? read_texts(all, request, to, error)
                                       : read_own(all, request, to, error);
     request->group = 0;
@@ -582,7 +581,7 @@ static int begin_round(batch *b, bool again, et_error *error)
     b->lines = et_arena_array(&b->arena, b->total, sizeof *b->lines);
     b->results = et_arena_array(&b->arena, b->total, sizeof *b->results);
     if (b->arena.failed)
-        return et_alloc_failed(error, b->total * sizeof *b->lines, "lines");
+        return et_alloc_failed(error, "lines");
     for (size_t i = 0; i < b->count; i++) {
         const asked *what = asked_of(b, i);
         if (what->count && what->libre)
@@ -646,7 +645,7 @@ static size_t take_round(batch *b, bool last)
              line++) {
             what->lines[line] = et_arena_strdup(request->arena, b->results[what->first + line]);
             if (!what->lines[line])
-                request->status = et_alloc_failed(&request->error, 0, "a line");
+                request->status = et_alloc_failed(&request->error, "a line");
         }
         if (what->libre && !request->status)
             left += et_libre_count(what->libre);

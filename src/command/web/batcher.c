@@ -192,7 +192,7 @@ static void work(et_batcher *b)
             /* If the list of a batch cannot be allocated, the oldest job fails and no job is
              * taken. */
             et_job *job = unlink_at(&b->queue, &b->queue.first);
-            job->request.status = et_alloc_failed(&job->request.error, 64, "a batch");
+            job->request.status = et_alloc_failed(&job->request.error, "a batch");
             append(&b->done, job);
         }
         tell(b);

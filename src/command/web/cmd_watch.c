@@ -172,8 +172,7 @@ static int board_open(et_board **out, const et_program *program, const char *dir
     board->searched = board->updated = -(double)INFINITY;
     board->directory = et_strdup(directory);
     board->root = realpath(directory, NULL);
-    int status = board->directory ? search(board, error)
-                                  : et_alloc_failed(error, strlen(directory), "a path");
+    int status = board->directory ? search(board, error) : et_alloc_failed(error, "a path");
     if (!status && !board->root)
         status = et_fail_errno(error, "%s", directory);
     if (status) {
@@ -398,7 +397,7 @@ static int read_part(char **out, size_t *length, const et_board *board, const ch
         *length += (size_t)got;
     close(fd);
     if (!bytes)
-        return et_alloc_failed(error, most, "a file");
+        return et_alloc_failed(error, "a file");
     bytes[*length] = 0;
     *out = bytes;
     return ET_OK;
@@ -572,7 +571,7 @@ static int board_run(const et_board *board, int64_t id, et_strbuf *out, et_error
         et_value_append_copy(to, NULL, from);
     add_log(facts, board, item, &arena);
     add_samples(facts, board, item, &arena);
-    int status = et_value_failed(facts) ? et_alloc_failed(error, arena.used, "a run") : ET_OK;
+    int status = et_value_failed(facts) ? et_alloc_failed(error, "a run") : ET_OK;
     if (!status)
         et_json_print(out, facts, 0);
     et_arena_release(&arena);

@@ -322,7 +322,7 @@ static int read_parts(et_value *dict, const char *boundary, char *text, size_t l
     char *end = text + length;
     const char *mark = et_arena_printf(dict->arena, "\r\n--%s", boundary);
     if (!mark)
-        return et_alloc_failed(error, strlen(boundary), "a form");
+        return et_alloc_failed(error, "a form");
     delimiter d = find_delimiter(text, end, mark);
     if (!d.line)
         return et_fail(error, ET_EDATA,
@@ -353,10 +353,10 @@ int et_form_read(et_value **out, et_arena *arena, const char *boundary, char *te
 {
     et_assert(text && !text[length]);
     *out = et_value_dict(arena);
-    int status = et_value_failed(*out) ? et_alloc_failed(error, length, "a form")
+    int status = et_value_failed(*out) ? et_alloc_failed(error, "a form")
                  : boundary            ? read_parts(*out, boundary, text, length, error)
                                        : read_pairs(*out, text, length, error);
     if (!status && et_value_failed(*out))
-        status = et_alloc_failed(error, length, "a form");
+        status = et_alloc_failed(error, "a form");
     return status;
 }

@@ -207,7 +207,7 @@ void et_service_answer(et_service_request *request, const char *bytes, size_t le
 void et_service_answer_text(et_service_request *request, et_strbuf *text)
 {
     if (text->failed)
-        request->status = et_alloc_failed(&request->error, text->length, "an answer");
+        request->status = et_alloc_failed(&request->error, "an answer");
     else
         et_service_answer(request, et_strbuf_text(text), text->length);
     et_strbuf_release(text);
@@ -239,7 +239,7 @@ static void reply(et_http_request *to, et_job *job)
 {
     et_service_request *r = &job->request;
     if (!job->refused && !r->status && job->answer.failed)
-        r->status = et_alloc_failed(&r->error, job->answer.length, "an answer");
+        r->status = et_alloc_failed(&r->error, "an answer");
     if (job->full) {
         et_http_refuse(to, 503, BUSY);
     } else if (job->refused) {
@@ -345,7 +345,7 @@ static int take_request(et_serving *s, et_job *job, et_http_request *from, et_er
     job->boundary = parts ? et_arena_strdup(&job->arena, boundary) : NULL;
     if (r->accept && (job->boundary || !parts))
         return 0;
-    et_alloc_failed(error, 0, "a header");
+    et_alloc_failed(error, "a header");
     return 503;
 }
 

@@ -56,7 +56,7 @@ void *et_around_new(size_t size, const et_source_class *class, et_source *inner,
     et_assert(size >= sizeof(et_around) && inner);
     et_around *self = et_alloc_zero(1, size);
     if (!self) {
-        et_alloc_failed(error, size, what);
+        et_alloc_failed(error, what);
         return NULL;
     }
     self->source = (et_source){ .class = class, .layout = inner->layout, .begun = inner->begun };

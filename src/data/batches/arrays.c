@@ -87,7 +87,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
             return et_fail(error, ET_ECONFIG, "array %s: another array has this name", array->name);
     char *name = et_arena_strdup(&self->arena, array->name);
     if (!name)
-        return et_alloc_failed(error, strlen(array->name), "arrays");
+        return et_alloc_failed(error, "arrays");
     self->data[k] = array->data;
     self->size[k] = (size_t)elements * element;
     self->field[k] = (et_layout_field){
@@ -118,7 +118,7 @@ static int open_arrays(et_samples **out, const et_array *array, int fields, int6
     size_t n = (size_t)fields;
     uint64_t print = (uint64_t)count;
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "arrays");
+        return et_alloc_failed(error, "arrays");
     self->samples.class = &arrays_class;
     self->samples.count = self->samples.total[0] = count;
     self->samples.largest[0] = 1;
@@ -126,8 +126,7 @@ static int open_arrays(et_samples **out, const et_array *array, int fields, int6
     self->data = et_arena_array(&self->arena, n, sizeof *self->data);
     self->size = et_arena_array(&self->arena, n, sizeof *self->size);
     self->field = et_arena_array(&self->arena, n + 1, sizeof *self->field);
-    int status =
-        self->arena.failed ? et_alloc_failed(error, n * sizeof *self->field, "arrays") : ET_OK;
+    int status = self->arena.failed ? et_alloc_failed(error, "arrays") : ET_OK;
     for (int k = 0; !status && k < fields; k++)
         status = add_array(self, &array[k], &print, error);
     if (status) {
@@ -221,7 +220,7 @@ static int begin(cache *self, const et_layout *layout, et_error *error)
     self->from = et_alloc_zero(fields, sizeof *self->from);
     self->capacity = et_alloc_zero(fields, sizeof *self->capacity);
     if (!self->array || !self->empty || !self->from || !self->capacity)
-        return et_alloc_failed(error, fields * sizeof *self->array, "a cache");
+        return et_alloc_failed(error, "a cache");
     for (int i = 0; i < layout->fields; i++) {
         const et_layout_field *f = &layout->field[i];
         if (f->empty == ET_EMPTY_MASK)
@@ -249,7 +248,7 @@ static int read_pass(cache *self, et_source *source, et_batch *batch, et_error *
             size_t row = (size_t)et_shape_count(array->item) * et_dtype_size(array->dtype);
             size_t used = (size_t)self->count * row, added = (size_t)batch->filled[0] * row;
             if (!et_vector_grow(&array->data, &self->capacity[i], used + added, 1))
-                return et_alloc_failed(error, used + added, "a cache");
+                return et_alloc_failed(error, "a cache");
             memcpy((char *)array->data + used, batch->data[self->from[i]], added);
         }
         self->count += batch->filled[0];
@@ -367,7 +366,7 @@ int et_sequence_open(et_samples **out, const char *field, int64_t start, int64_t
         status = et_layout_check(&layout, error);
     sequence *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "a sequence");
+        return status ? status : et_alloc_failed(error, "a sequence");
     status = et_layout_own(&self->field, rows, 2, error);
     if (status) {
         et_free(self);

@@ -40,7 +40,7 @@ int et_batch_new(et_batch **out, const et_layout *layout, et_error *error)
     size_t head = head_bytes(layout), bytes = head + array_bytes(layout);
     unsigned char *block = et_alloc_aligned(bytes, LINE);
     if (!block)
-        return et_alloc_failed(error, bytes, "a batch");
+        return et_alloc_failed(error, "a batch");
     memset(block, 0, bytes);
     et_batch *batch = (et_batch *)(void *)block;
     batch->layout = layout;

@@ -594,7 +594,7 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
     int status = check_options(samples, options, error);
     batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "batches");
+        return status ? status : et_alloc_failed(error, "batches");
     self->source = (et_source){ .class = &batches_class, .layout = samples->layout };
     memcpy(self->source.layout.capacity, options->capacity, sizeof options->capacity);
     if (!options->capacity[0])
@@ -620,7 +620,7 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
         for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++)
             self->size[k] = et_arena_array(arena, pool, sizeof *self->size[k]);
         if (arena->failed)
-            status = et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
+            status = et_alloc_failed(error, "the order of data");
     }
     if (status) {
         release(self);
@@ -692,7 +692,7 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     int status = check_buckets(samples, o, error);
     batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "batches");
+        return status ? status : et_alloc_failed(error, "batches");
     et_layout *layout = &self->source.layout;
     et_arena *arena = &self->arena;
     const size_t count = (size_t)samples->count;
@@ -727,7 +727,7 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     self->starts = et_arena_array(arena, count + 1, sizeof *self->starts);
     if (arena->failed) {
         release(self);
-        return et_alloc_failed(error, 2 * count * sizeof(uint32_t), "the order of data");
+        return et_alloc_failed(error, "the order of data");
     }
     *out = &self->source;
     return ET_OK;

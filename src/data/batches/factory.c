@@ -211,7 +211,7 @@ int et_factory_open(et_source **out, const et_layout *layout, const et_factory *
     int status = check(layout, make, error);
     factory *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "a source");
+        return status ? status : et_alloc_failed(error, "a source");
     self->source = (et_source){ .class = &factory_class, .layout = *layout };
     self->make = *make;
     self->repeat = repeat;

@@ -33,9 +33,9 @@ static void release_offsets(offsets *p)
     *p = (offsets){ .field = NULL };
 }
 
-static int no_room(int count, et_error *error)
+static int no_room(et_error *error)
 {
-    return et_alloc_failed(error, count * sizeof(offsets), "a gathering of data");
+    return et_alloc_failed(error, "a gathering of data");
 }
 
 /* The index of a part's kind. */
@@ -100,7 +100,7 @@ static int make_offsets(offsets *p, const et_layout *const *part, int count, et_
     p->layout.kinds = 1;
     p->layout.fields = 0;
     p->layout.field = row;
-    int status = arena->failed ? no_room(count, error) : ET_OK;
+    int status = arena->failed ? no_room(error) : ET_OK;
     for (int i = 0; !status && i < count; i++) {
         status = add_kinds(p, part[i], i, error);
         if (!status)
@@ -249,7 +249,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
                              parts[i]->layout.field[0].name, (long long)parts[i]->count);
     gather *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : no_room(count, error);
+        return status ? status : no_room(error);
     for (int i = 0; i < count; i++) {
         layout[i] = &parts[i]->layout;
         fields += (size_t)layout[i]->fields;
@@ -257,7 +257,7 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
     self->count = count;
     self->parts = et_alloc(count, sizeof(et_samples *));
     self->data = et_alloc(fields, sizeof *self->data);
-    status = self->parts && self->data ? ET_OK : no_room(count, error);
+    status = self->parts && self->data ? ET_OK : no_room(error);
     if (!status)
         status = make_offsets(&self->offsets, layout, count, error);
     if (status) {
@@ -462,7 +462,7 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
     const et_layout *layout[UINT8_MAX];
     self->parts = et_alloc_zero(count, sizeof *self->parts);
     if (!self->parts)
-        return no_room(count, error);
+        return no_room(error);
     self->count = count;
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++) {
@@ -505,7 +505,7 @@ int et_gather_sources_open(et_source **out, et_source *const *parts, int count, 
     }
     sources *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : no_room(count, error);
+        return status ? status : no_room(error);
     status = fill_sources(self, parts, count, error);
     if (status) {
         release_sources(self);

@@ -229,8 +229,7 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
     self->depth = depth;
     et_source_position(inner, &self->position);
     self->slots = et_alloc_zero(depth, sizeof *self->slots);
-    int status =
-        self->slots ? ET_OK : et_alloc_failed(error, depth * sizeof *self->slots, "prefetching");
+    int status = self->slots ? ET_OK : et_alloc_failed(error, "prefetching");
     for (int i = 0; !status && i < depth; i++)
         status = et_batch_new(&self->slots[i].batch, &self->around.source.layout, error);
     if (!status)

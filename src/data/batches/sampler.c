@@ -108,7 +108,7 @@ static convert *convert_new(et_source *inner, size_t most, const char *what, et_
     if (!self->arena.failed)
         return self;
     release(self);
-    et_alloc_failed(error, most * sizeof *self->row, what);
+    et_alloc_failed(error, what);
     return NULL;
 }
 

@@ -162,7 +162,7 @@ int et_position_save(const et_position *position, et_value *dict, et_error *erro
 {
     for (int i = 0; i < position->count; i++)
         if (!et_value_set_int(dict, position->name[i], position->value[i]))
-            return et_alloc_failed(error, 0, "a position");
+            return et_alloc_failed(error, "a position");
     return ET_OK;
 }
 

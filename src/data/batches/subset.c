@@ -102,7 +102,7 @@ static void *parted_new(size_t size, et_samples *const *parts, int count, const 
         self->parts = et_arena_array(&self->arena, count, sizeof(et_samples *));
     if (!self || !self->parts) {
         et_free(self);
-        et_alloc_failed(error, size, what);
+        et_alloc_failed(error, what);
         return NULL;
     }
     memcpy(self->parts, parts, count * sizeof(et_samples *));
@@ -185,7 +185,7 @@ static int choice_open(et_samples **out, et_samples *inner, int64_t count, const
         self->which = et_arena_array(&self->parted.arena, count, sizeof *which);
         if (!self->which) {
             parted_free(&self->parted);
-            return et_alloc_failed(error, size, "a choice of samples");
+            return et_alloc_failed(error, "a choice of samples");
         }
         memcpy(self->which, which, size);
     }
@@ -391,7 +391,7 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
     uint32_t next[UINT8_MAX] = { 0 };
     if (arena->failed) {
         parted_free(&self->parted);
-        return et_alloc_failed(error, 5 * (size_t)total, "a mix");
+        return et_alloc_failed(error, "a mix");
     }
     s->class = &mix_class;
     s->count = total;
@@ -601,7 +601,7 @@ static int joined_open(joined **out, et_samples *const *parts, int count, int64_
     self->first = et_arena_array(&self->parted.arena, (size_t)count + 1, sizeof *self->first);
     if (!self->first) {
         parted_free(&self->parted);
-        return et_alloc_failed(error, count * sizeof(et_samples *), "parts");
+        return et_alloc_failed(error, "parts");
     }
     et_samples *s = &self->parted.samples;
     s->class = &joined_class;
@@ -635,7 +635,7 @@ static int interleave(et_samples **out, joined *self, int cycle, int64_t block, 
     slot *slots = et_alloc_zero(cycle, sizeof *slots);
     int status = ET_OK;
     if (!order || !slots)
-        status = et_alloc_failed(error, self->parted.samples.count * sizeof *order, "an order");
+        status = et_alloc_failed(error, "an order");
     if (!status) {
         /* Writes all numbers in their order. */
         int64_t given = 0;

@@ -81,7 +81,7 @@ static int walk(record_files *self, const file *f, et_error *error)
             status = et_fail(error, ET_EDATA, "more than 4,294,967,295 records: use fewer");
         else if (!ET_VECTOR_APPEND(self->records, self->record_count, self->capacity,
                                    (record_bytes){ data, (uint32_t)length }))
-            status = et_alloc_failed(error, self->record_count * sizeof *self->records, "records");
+            status = et_alloc_failed(error, "records");
     }
     if (status)
         self->record_count = before;
@@ -101,7 +101,7 @@ static int put(sink *out, const void *bytes, size_t length, et_error *error)
     if (!out->memory)
         return et_file_writer_write(&out->file, bytes, length, error);
     et_strbuf_append_bytes(out->memory, bytes, length);
-    return out->memory->failed ? et_alloc_failed(error, length, "unpacked records") : ET_OK;
+    return out->memory->failed ? et_alloc_failed(error, "unpacked records") : ET_OK;
 }
 
 /* *wrong: the file is the cause of the failure, not the destination of its records. */
@@ -177,7 +177,7 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
     const char *cached =
         et_arena_printf(&arena, "%s/%s.tfrecord", folder, et_checksum_print(checksum).digits);
     if (!cached)
-        return et_alloc_failed(error, strlen(folder), "a path");
+        return et_alloc_failed(error, "a path");
     *done = use_cached(self, f, cached);
     if (!*done) {
         made = et_directory_make(folder, &why);
@@ -490,7 +490,7 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
                    .optional = f->missing,
                    .missing = missing };
     if (!c->name || !missing)
-        return et_alloc_failed(error, bytes, "records");
+        return et_alloc_failed(error, "records");
     if (f->missing && !f->variable)
         memcpy(missing, f->missing, bytes);
     self->fields[c->field] =
@@ -504,7 +504,7 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
     layout->kind[layout->kinds++] = c->name;
     const char *offsets = et_arena_printf(&self->arena, "%s_offsets", c->name);
     if (!offsets)
-        return et_alloc_failed(error, strlen(c->name), "records");
+        return et_alloc_failed(error, "records");
     c->offsets = layout->fields++;
     self->fields[c->offsets] = (et_layout_field){
         .name = offsets, .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = c->kind
@@ -521,7 +521,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
     self->columns = et_arena_array(&self->arena, count, sizeof *self->columns);
     self->fields = et_arena_array(&self->arena, most, sizeof *self->fields);
     if (!self->columns || !self->fields)
-        return et_alloc_failed(error, most * sizeof *self->fields, "records");
+        return et_alloc_failed(error, "records");
     *layout = (et_layout){ .kinds = 1, .kind = { "sample" }, .field = self->fields };
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++)
@@ -579,7 +579,7 @@ static int look_at_all(records *self, et_error *error)
     for (int k = 1; !status && k < s->layout.kinds; k++) {
         self->sizes[k] = et_alloc(s->count, sizeof *self->sizes[k]);
         if (!self->sizes[k])
-            status = et_alloc_failed(error, s->count * sizeof *self->sizes[k], "records");
+            status = et_alloc_failed(error, "records");
     }
     for (int k = 0; k < self->count; k++) {
         const column *c = &self->columns[k];
@@ -595,7 +595,7 @@ static int look_at_all(records *self, et_error *error)
     if (status)
         return status;
     self->block = et_alloc(self->block_size, 1);
-    return self->block ? ET_OK : et_alloc_failed(error, self->block_size, "a record");
+    return self->block ? ET_OK : et_alloc_failed(error, "a record");
 }
 
 /* *by_record: shards are taken by record, because there are fewer files than shards. */

@@ -368,7 +368,7 @@ int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
         }
         cache->path = et_arena_printf(&cache->arena, "%s/table-%s.rows", o->cache,
                                       et_checksum_print(name).digits);
-        status = cache->path ? ET_OK : et_alloc_failed(error, strlen(o->cache), "a path");
+        status = cache->path ? ET_OK : et_alloc_failed(error, "a path");
     }
     if (!status)
         status = find_key(cache, error);
@@ -535,7 +535,7 @@ static int new_table(table **out, const et_encoder *encoder, const et_strings *p
         self->row_size += self->parts[i].size;
     }
     self->row_size += sizeof(uint32_t);
-    int status = arena->failed ? et_alloc_failed(error, arena->used, "a table")
+    int status = arena->failed ? et_alloc_failed(error, "a table")
                                : et_layout_own(&self->layout, layout->field, layout->fields, error);
     if (status) {
         table_close(&self->samples);
@@ -636,7 +636,7 @@ static int add_row(reading *r, const et_row *from)
                        r->rows->paths.items[from->file], (long long)from->number);
     unsigned char *row = room(r);
     if (!row)
-        return et_alloc_failed(r->error, r->capacity, "the rows of a table");
+        return et_alloc_failed(r->error, "the rows of a table");
     int status = et_row_encode(r->encoder, r->rows, from, r->to, r->error);
     if (status)
         return status;
@@ -773,8 +773,8 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
               : pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size
                                       : UINT64_MAX;
     r.to = et_alloc_zero(self->fields, sizeof *r.to);
-    int status = r.to ? et_checksum_stream_open(&r.stream, error)
-                      : et_alloc_failed(error, sizeof *r.to, "a table");
+    int status =
+        r.to ? et_checksum_stream_open(&r.stream, error) : et_alloc_failed(error, "a table");
     if (!status && options->metadata)
         status = et_unknown_values_open(&r.unseen, encoder, options->metadata, error);
     if (!status)

@@ -19,7 +19,7 @@ static int new_columns(et_table_columns **out, et_error *error)
 {
     et_table_columns *self = et_alloc_zero(1, sizeof *self);
     *out = self;
-    return self ? ET_OK : et_alloc_failed(error, sizeof *self, "a data source");
+    return self ? ET_OK : et_alloc_failed(error, "a data source");
 }
 
 void et_table_columns_close(et_table_columns *source)
@@ -55,7 +55,7 @@ static int copy_format(et_table_columns *self, const et_csv_format *format, et_e
     for (size_t i = 0; copy && i < count; i++)
         copy[i] = et_arena_strdup(&self->arena, missing[i]);
     self->csv.missing = copy;
-    return self->arena.failed ? et_alloc_failed(error, self->arena.used, "a data source") : ET_OK;
+    return self->arena.failed ? et_alloc_failed(error, "a data source") : ET_OK;
 }
 
 static int give(et_table_columns **out, et_table_columns *self, int status)
@@ -80,7 +80,7 @@ static int open_files(et_table_columns **out, const char *paths, const et_csv_fo
     if (!status) {
         self->examples = examples;
         self->paths = et_arena_strdup(&self->arena, paths);
-        status = self->paths ? ET_OK : et_alloc_failed(error, strlen(paths), "a data source");
+        status = self->paths ? ET_OK : et_alloc_failed(error, "a data source");
     }
     return give(out, self, status);
 }
@@ -109,7 +109,7 @@ int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_erro
         self->frame = *frame;
         self->frame.columns = columns;
     } else
-        status = et_alloc_failed(error, sizeof *columns, "a data source");
+        status = et_alloc_failed(error, "a data source");
     return give(out, self, status);
 }
 
@@ -208,7 +208,7 @@ int et_instances_add(et_instances *to, const void *data, size_t length, et_error
         return et_fail(error, ET_EDATA, "instance %zu is NULL", to->count + 1);
     char *copy = et_arena_alloc(&to->arena, length + 1);
     if (!copy || !ET_VECTOR_APPEND(to->items, to->count, to->capacity, (et_bytes){ copy, length }))
-        return et_alloc_failed(error, length, "an instance");
+        return et_alloc_failed(error, "an instance");
     if (length)
         memcpy(copy, data, length);
     return ET_OK;

@@ -45,9 +45,7 @@ static int describe_numbers(et_column_metadata *m, const et_frame *frame, int co
 {
     double *numbers = et_alloc(frame->rows, sizeof *numbers);
     double *quantiles = et_arena_array(arena, QUANTILES, sizeof *quantiles);
-    int status = numbers && quantiles
-                     ? ET_OK
-                     : et_alloc_failed(error, frame->rows * sizeof *numbers, "metadata");
+    int status = numbers && quantiles ? ET_OK : et_alloc_failed(error, "metadata");
     for (int64_t i = 0; !status && i < frame->rows; i++) {
         et_reading value = et_frame_value(&frame->columns[column], i);
         if (!value.missing && !isfinite(value.number))
@@ -93,7 +91,7 @@ static int describe_texts(et_column_metadata *m, const et_frame *frame, int colu
     const char **texts = et_arena_array(arena, frame->rows, sizeof *texts);
     int64_t *counts = et_arena_array(arena, frame->rows, sizeof *counts);
     if (!texts || !counts)
-        return et_alloc_failed(error, frame->rows * sizeof *texts, "metadata");
+        return et_alloc_failed(error, "metadata");
     for (int64_t i = 0; i < frame->rows; i++)
         if (from[i])
             texts[m->count++] = from[i];
@@ -118,7 +116,7 @@ static int frame_metadata(et_metadata **out, const et_frame *frame, et_error *er
     int status = et_frame_check(frame, error), count = frame->column_count;
     et_column_metadata *columns = status ? NULL : et_arena_array(&arena, count, sizeof *columns);
     if (!status && !columns)
-        status = et_alloc_failed(error, count * sizeof *columns, "metadata");
+        status = et_alloc_failed(error, "metadata");
     for (int i = 0; !status && i < count; i++) {
         columns[i].name = frame->columns[i].name;
         status = frame->columns[i].type == ET_COLUMN_CATEGORY
@@ -305,7 +303,7 @@ int et_table_set_open(et_table_set **out, const et_table_set_member *members, in
                 et_free(members[i].source->name);
                 members[i].source->name = NULL;
             }
-        status = whole ? ET_OK : et_alloc_failed(error, sizeof *self->sources, "a data set");
+        status = whole ? ET_OK : et_alloc_failed(error, "a data set");
     }
     if (status) {
         et_table_set_close(self);

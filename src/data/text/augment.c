@@ -296,7 +296,7 @@ int et_augment_make(const et_augment *augment, et_augment_kind kind, int64_t ind
         }
     }
     if (copies[0].failed || copies[1].failed)
-        return et_alloc_failed(error, lengths[0] + lengths[1], "a pair");
+        return et_alloc_failed(error, "a pair");
     *made =
         !is_same(&copies[0], texts[0], lengths[0]) || !is_same(&copies[1], texts[1], lengths[1]);
     return ET_OK;

@@ -136,8 +136,7 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++) {
         const et_strings *files = et_corpus_files(paths, side);
         corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
-        status = !corpus->lines[side]
-                     ? et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader")
+        status = !corpus->lines[side]   ? et_alloc_failed(error, "a corpus reader")
                  : paths->records.count ? open_records(corpus, error)
                                         : et_text_open(&corpus->text[side], files, error);
     }
@@ -345,7 +344,7 @@ static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     if (length > corpus->tagged_size) {
         char *larger = et_alloc(2 * length, 1);
         if (!larger)
-            return et_alloc_failed(error, 2 * length, "a line");
+            return et_alloc_failed(error, "a line");
         et_free(corpus->tagged);
         corpus->tagged = larger;
         corpus->tagged_size = 2 * length;

@@ -125,15 +125,15 @@ static int append_pair(builder *build, int64_t index, const et_tokens sides[2], 
     void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
                        (size_t)out->width);
     if (!grown)
-        return et_alloc_failed(error, out->token_count * (size_t)out->width, "encoded text");
+        return et_alloc_failed(error, "encoded text");
     out->tokens = grown;
     grown = grow(out->lines, pairs + 1, &build->line_capacity, sizeof *out->lines);
     if (!grown)
-        return et_alloc_failed(error, pairs * sizeof *out->lines, "encoded text");
+        return et_alloc_failed(error, "encoded text");
     out->lines = grown;
     grown = grow(out->offsets, 2 * pairs + 3, &build->offset_capacity, sizeof *out->offsets);
     if (!grown)
-        return et_alloc_failed(error, 2 * pairs * sizeof *out->offsets, "encoded text");
+        return et_alloc_failed(error, "encoded text");
     out->offsets = grown;
 
     build->out->lines[build->out->pairs] = (uint32_t)index;
@@ -263,7 +263,7 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
         et_strbuf_append_bytes(&build->text, pair.source, pair.source_length);
         et_strbuf_append_bytes(&build->text, pair.target, pair.target_length);
         if (build->text.failed)
-            return et_alloc_failed(error, build->text.length, "text");
+            return et_alloc_failed(error, "text");
     }
     return ET_OK;
 }
@@ -353,7 +353,7 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
     build->encoded = et_alloc_zero(CHUNK, sizeof *build->encoded);
     build->failures = et_alloc_zero(CHUNK, sizeof *build->failures);
     if (!build->chunk || !build->encoded || !build->failures)
-        return et_alloc_failed(error, CHUNK * sizeof *build->failures, "encoding");
+        return et_alloc_failed(error, "encoding");
     while (!status && count == CHUNK && !is_full(build)) {
         status = read_chunk(build, corpus, &count, error);
         if (!status)
@@ -368,7 +368,7 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
         size_t files = et_corpus_files(paths, side)->count;
         build->out->file_lines[side] = et_alloc(files, sizeof(int64_t));
         if (!build->out->file_lines[side])
-            return et_alloc_failed(error, files * sizeof(int64_t), "the encoded corpus");
+            return et_alloc_failed(error, "the encoded corpus");
         for (size_t i = 0; i < files; i++)
             build->out->file_lines[side][i] = et_corpus_lines(corpus, side, i);
     }

@@ -198,7 +198,7 @@ static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *
     self->as_encoded = et_alloc(most, sizeof *self->as_encoded);
     self->drawn = et_alloc(most, sizeof *self->drawn);
     if (!self->as_encoded || !self->drawn)
-        return et_alloc_failed(error, most * sizeof *self->drawn, "sub-words of a sentence");
+        return et_alloc_failed(error, "sub-words of a sentence");
     for (int side = 0; side < 2; side++) {
         if (!subwords_of(self, side))
             continue;
@@ -214,7 +214,7 @@ static pairs *new_pairs(const et_encoded *encoded, et_error *error)
     et_assert(encoded->pairs > 0 && encoded->pairs <= UINT32_MAX);
     pairs *self = et_alloc_zero(1, sizeof *self);
     if (!self) {
-        et_alloc_failed(error, sizeof *self, "sentence pairs");
+        et_alloc_failed(error, "sentence pairs");
         return NULL;
     }
     self->samples = (et_samples){

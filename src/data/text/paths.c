@@ -29,7 +29,7 @@ static bool is_pattern(const char *path)
 
 static void no_memory(list *self)
 {
-    self->status = et_alloc_failed(self->error, self->arena->used, "paths");
+    self->status = et_alloc_failed(self->error, "paths");
 }
 
 /* Puts the setting's name before the message. */

@@ -345,7 +345,7 @@ int et_sides_encode_by(const et_punctuation *rules, const et_vocabulary *vocabul
 {
     et_strbuf line = ET_STRBUF_INIT;
     et_punctuation_normalize(rules, text, length, &line);
-    int status = line.failed ? et_alloc_failed(error, length, "a line")
+    int status = line.failed ? et_alloc_failed(error, "a line")
                              : et_vocabulary_encode(vocabulary, et_strbuf_text(&line), line.length,
                                                     tokens, error);
     et_strbuf_release(&line);

@@ -40,7 +40,7 @@ int et_sentences_open(et_sentences **out, const char *language, et_error *error)
     int status = et_library_load(&library, &icu, error);
     et_sentences *s = status ? NULL : et_alloc_zero(1, sizeof *s);
     if (status || !s)
-        return status ? status : et_alloc_failed(error, sizeof *s, "sentence breaks");
+        return status ? status : et_alloc_failed(error, "sentence breaks");
     s->text = (UText)UTEXT_INITIALIZER;
     snprintf(locale, sizeof locale, "%s@ss=standard", language ? language : "root");
     s->breaks = icu.ubrk_open(UBRK_SENTENCE, locale, NULL, 0, &code);

@@ -166,8 +166,7 @@ int et_text_open(et_text **out, const et_strings *paths, et_error *error)
         return ET_ENOMEM;
     text->paths = paths;
     text->buffer = et_alloc(BUFFER_SIZE, 1);
-    int status = text->buffer ? open_file(text, error)
-                              : et_alloc_failed(error, BUFFER_SIZE, "a text reader");
+    int status = text->buffer ? open_file(text, error) : et_alloc_failed(error, "a text reader");
     if (status) {
         et_text_close(text);
         return status;

@@ -686,7 +686,7 @@ static int use_scratch(et_comm *comm, size_t size, et_error *error)
         return ET_OK;
     unsigned char *bytes = et_realloc(comm->scratch, size, 1);
     if (!bytes)
-        return et_alloc_failed(error, size, "what ranks say");
+        return et_alloc_failed(error, "what ranks say");
     comm->scratch = bytes;
     comm->scratch_size = size;
     return ET_OK;

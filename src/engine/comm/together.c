@@ -44,7 +44,7 @@ int et_together_table(et_comm *comm, int status, const void *mine, size_t size, 
     const size_t ranks = et_comm_size(comm);
     *all = et_alloc(ranks, size);
     if (!status && !*all)
-        status = et_alloc_failed(error, ranks * size, "what ranks have");
+        status = et_alloc_failed(error, "what ranks have");
     status = et_comm_agree(comm, status, NULL, error);
     if (!status)
         status = et_comm_gather(comm, mine, size, *all, error);
@@ -75,7 +75,7 @@ int et_together_collect(et_comm *comm, int status, const void *mine, size_t size
                 et_fail(error, ET_EFAIL, "rank %d sends %zu bytes, which is too much", i, sizes[i]);
     unsigned char *bytes = status || !sum ? NULL : et_alloc(sum, 1);
     if (!status && sum && !bytes)
-        status = et_alloc_failed(error, sum, "what ranks have");
+        status = et_alloc_failed(error, "what ranks have");
     status = et_comm_agree(comm, status, NULL, error);
     for (int i = 0; !status && i < ranks; at += sizes[i++]) {
         et_assert(bytes || !sizes[i]);
@@ -103,7 +103,7 @@ int et_together_hand_out(et_comm *comm, int status, void **bytes, size_t *size, 
     if (!status && *size > COLLECTED_MOST)
         status = et_fail(error, ET_EFAIL, "rank 0 sends %zu bytes, which is too much", *size);
     if (!status && other && *size && !(copy = et_alloc(*size + 1, 1)))
-        status = et_alloc_failed(error, *size, "what rank 0 has");
+        status = et_alloc_failed(error, "what rank 0 has");
     status = et_comm_agree(comm, status, NULL, error);
     if (!status && *size)
         status = et_comm_broadcast(comm, 0, other ? copy : *bytes, *size, error);

@@ -114,7 +114,7 @@ int et_plan_add_pack(et_plan *plan, const et_plan_pack *wanted, int *pack, et_er
     et_assert(known == plan);
     const size_t wanted_packs = (size_t)plan->pack_count + 1;
     if (!ET_VECTOR_GROW(plan->packs, plan->pack_capacity, wanted_packs))
-        return et_alloc_failed(error, wanted_packs * sizeof *plan->packs, "a plan");
+        return et_alloc_failed(error, "a plan");
     *pack = plan->pack_count++;
     plan->packs[*pack] = *wanted;
     plan->packs[*pack].call = -1; /* prepare_calls sets it */
@@ -176,7 +176,7 @@ int et_plan_make_packs(et_plan *plan, et_error *error)
             plan->memory.packed += packed_bytes(&plan->packs[i]);
         plan->packed = et_alloc_aligned(plan->memory.packed, 64);
         if (!plan->packed)
-            return et_alloc_failed(error, plan->memory.packed, "packed weights");
+            return et_alloc_failed(error, "packed weights");
         lay_packs(plan, 0, plan->pack_count, plan->packed);
         return ET_OK;
     }
@@ -374,7 +374,7 @@ static int add_span(et_arena_layout *layout, const parts *p, size_t begin, size_
     /* Room for a span in each list that it may join, so that joining cannot fail half-way. */
     const size_t wanted = (size_t)layout->used + 2 * PARTS_MAX;
     if (!ET_VECTOR_GROW(layout->spans, layout->capacity, wanted))
-        return et_alloc_failed(error, wanted * sizeof *layout->spans, "a plan");
+        return et_alloc_failed(error, "a plan");
     for (int i = 0; i < p->inside_count; i++)
         join(layout, &layout->tree[p->inside[i]].whole, begin, end);
     for (int i = 0; i < p->across_count; i++)
@@ -801,7 +801,7 @@ int et_plan_lay_out(et_plan *plan, et_error *error)
     if (!status) {
         plan->arena = et_alloc_array(plan->memory.activations);
         if (!plan->arena)
-            status = et_alloc_failed(error, plan->memory.activations, "a plan's arena");
+            status = et_alloc_failed(error, "a plan's arena");
     }
     if (!status) {
         /* Owners first: what hangs on them takes their address. */

@@ -89,7 +89,7 @@ static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
         fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
     }
     if (v->arena.failed)
-        return et_alloc_failed(error, count * sizeof *fields, "a pass");
+        return et_alloc_failed(error, "a pass");
     *v->layout = *layout;
     v->layout->field = fields;
     return ET_OK;
@@ -340,7 +340,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
     if (status)
         return status;
     if (!ET_VECTOR_GROW(pass->variants, pass->capacity, (size_t)pass->count + 1))
-        return et_alloc_failed(error, sizeof *pass->variants, "a pass");
+        return et_alloc_failed(error, "a pass");
     status = variant_open(&pass->variants[pass->count], &pass->parts, layout, error);
     if (status)
         return status;

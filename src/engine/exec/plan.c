@@ -166,7 +166,7 @@ static int choose_run(et_plan *plan, et_error *error)
     plan->run_call = run_traced;
     plan->activities = describe_all(plan, size);
     if (!plan->activities)
-        return et_alloc_failed(error, size, "the activities of a plan");
+        return et_alloc_failed(error, "the activities of a plan");
     plan->activity = &plan->activities[plan->call_count];
     return ET_OK;
 }
@@ -303,7 +303,7 @@ static int make_constants(et_plan *plan, et_error *error)
         size_t bytes = et_tensor_bytes(value->tensor);
         value->tensor.data = et_alloc_aligned(bytes, 64);
         if (!value->tensor.data)
-            return et_alloc_failed(error, bytes, "constants");
+            return et_alloc_failed(error, "constants");
         plan->memory.constants += bytes;
         const et_progression *progression = &value->node->attributes.progression;
         const int64_t *size = value->tensor.shape.size;

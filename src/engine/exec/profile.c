@@ -92,7 +92,7 @@ static int measure_product(et_peak *peak, et_gemm_cache *cache, et_error *error)
     size_t b = et_lines(et_gemm_packed_size(p.gemm));
     char *memory = et_alloc_aligned(a + b + c, 64);
     if (!memory)
-        return et_alloc_failed(error, a + b + c, "measuring a matrix product");
+        return et_alloc_failed(error, "measuring a matrix product");
     memset(memory, 0, a + b + c);
     p.a = memory;
     p.b = memory + a;
@@ -134,7 +134,7 @@ int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_e
     /* Three times the array's bytes move: x and y are read, y is written. */
     float *arrays = et_alloc_aligned(2 * FLOATS * sizeof(float), 64);
     if (!arrays)
-        return et_alloc_failed(error, 2 * FLOATS * sizeof(float), "measuring memory");
+        return et_alloc_failed(error, "measuring memory");
     memset(arrays, 0, 2 * FLOATS * sizeof(float));
     stream s = { device->kernels, arrays, arrays + FLOATS };
     peak->bytes = 3 * (double)FLOATS * sizeof(float) / best_time(run_stream, &s);

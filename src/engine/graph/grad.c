@@ -711,7 +711,7 @@ static int collect(gradients *g, et_error *error)
     graph->gradients =
         et_arena_array(&graph->arena, et_params_count(graph->params), sizeof *graph->gradients);
     if (!graph->gradients)
-        return et_alloc_failed(error, 0, "gradients");
+        return et_alloc_failed(error, "gradients");
     for (int i = 0; i < g->count; i++) {
         const et_node *node = graph->nodes[i];
         if (node->op == ET_OP_PARAM && g->needed[i] && g->of[i])

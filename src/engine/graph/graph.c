@@ -132,7 +132,7 @@ et_node *et_graph_poison(et_graph *graph, const char *format, ...)
 et_node *et_graph_out_of_memory(et_graph *graph)
 {
     if (!graph->error.status)
-        et_alloc_failed(&graph->error, sizeof(et_node), "a graph's node");
+        et_alloc_failed(&graph->error, "a graph's node");
     return &graph->poison;
 }
 

@@ -63,7 +63,7 @@ static int make_names(et_module *m, const char *class_name, const char *name,
     et_strbuf scope = ET_STRBUF_INIT;
     m->name = name ? et_strdup(name) : to_snake(class_name);
     if (!m->name)
-        return et_alloc_failed(error, 0, "a module");
+        return et_alloc_failed(error, "a module");
     if (!is_name(m->name))
         return et_fail(error, ET_ECONFIG,
                        "'%s' is not a valid module name: a letter or '_', then letters, digits "
@@ -73,7 +73,7 @@ static int make_names(et_module *m, const char *class_name, const char *name,
         et_strbuf_printf(&scope, "%s/", within->scope);
     et_strbuf_append(&scope, m->name);
     m->scope = et_strbuf_detach(&scope);
-    return m->scope ? ET_OK : et_alloc_failed(error, 0, "a module");
+    return m->scope ? ET_OK : et_alloc_failed(error, "a module");
 }
 
 int et_module_new(et_module **out, const char *class_name, const char *name,
@@ -146,7 +146,7 @@ static int add(et_module *m, const char *name, attribute a, et_error *error)
     a.name = status ? NULL : et_strdup(name);
     if (!a.name || !ET_VECTOR_GROW(m->attributes, m->capacity, m->count + 1)) {
         release_attribute(&a);
-        return status ? status : et_alloc_failed(error, sizeof a, "an attribute");
+        return status ? status : et_alloc_failed(error, "an attribute");
     }
     attribute *all = m->attributes;
     size_t at = m->count++;
@@ -174,7 +174,7 @@ int et_module_add_params(et_module *module, const char *attribute_name, et_param
                        attribute_name, module->name);
     attribute a = { .params = params, .index = -1, .prefix = et_strdup(prefix) };
     return a.prefix ? add(module, attribute_name, a, error)
-                    : et_alloc_failed(error, strlen(prefix), "an attribute");
+                    : et_alloc_failed(error, "an attribute");
 }
 
 int et_module_add_module(et_module *module, const char *attribute_name, et_module *submodule,
@@ -205,7 +205,7 @@ static int note_module(et_module *root, et_module *found, et_error *error)
         if (root->modules[i] == found)
             return ET_OK;
     if (!ET_VECTOR_APPEND(root->modules, root->module_count, root->module_capacity, found))
-        return et_alloc_failed(error, 0, "a list of modules");
+        return et_alloc_failed(error, "a list of modules");
     return ET_OK;
 }
 
@@ -216,7 +216,7 @@ static int note_variable(et_module *root, et_params *params, int index, et_error
             return ET_OK;
     if (!ET_VECTOR_APPEND(root->variables, root->variable_count, root->variable_capacity,
                           (et_module_variable){ params, index }))
-        return et_alloc_failed(error, 0, "a list of variables");
+        return et_alloc_failed(error, "a list of variables");
     return ET_OK;
 }
 
@@ -240,7 +240,7 @@ static int wait_for(et_module *root, size_t first, et_error *error)
     if (!found)
         return ET_OK;
     if (!ET_VECTOR_GROW(root->waiting, root->waiting_capacity, root->waiting_count + found))
-        return et_alloc_failed(error, 0, "a list of modules");
+        return et_alloc_failed(error, "a list of modules");
     for (size_t i = root->module_count; i > first; i--)
         root->waiting[root->waiting_count++] = root->modules[i - 1];
     return ET_OK;

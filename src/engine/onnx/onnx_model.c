@@ -483,7 +483,7 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
     char domain[] = "", ml_domain[] = ML_DOMAIN, producer[] = "etude";
     close_node(model);
     if (model->failed)
-        return et_alloc_failed(error, model->arena.used, "a model to export");
+        return et_alloc_failed(error, "a model to export");
     etude__onnx__graph__init(&graph);
     graph.name = (char *)model->name;
     graph.n_node = model->nodes.count;

@@ -98,7 +98,7 @@ static const et_onnx_binding *binding_of(const et_onnx_exporter *exporter, const
 static const char *refuse(et_onnx_exporter *exporter, const et_node *node, const char *why)
 {
     if (!exporter->status && et_onnx_failed(exporter->model))
-        exporter->status = et_alloc_failed(exporter->error, 0, "a model to export");
+        exporter->status = et_alloc_failed(exporter->error, "a model to export");
     if (!exporter->status)
         exporter->status = et_fail(exporter->error, ET_ECONFIG, "ONNX: %s (%s): %s", node->name,
                                    et_op_name(node->op), why);

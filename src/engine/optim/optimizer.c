@@ -233,8 +233,7 @@ static int team_init(et_optim_team *team, const et_optim_layout *layout, et_rang
     if ((size_t)team->threads * team->each > floats)
         floats = (size_t)team->threads * team->each;
     team->scratch = et_alloc_array((floats ? floats : 1) * sizeof(float));
-    return team->scratch ? ET_OK
-                         : et_alloc_failed(error, floats * sizeof(float), "an optimizer's scratch");
+    return team->scratch ? ET_OK : et_alloc_failed(error, "an optimizer's scratch");
 }
 
 /* ---- the average ---- */
@@ -334,7 +333,7 @@ static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_
     size_t bytes = size * sizeof(float);
     float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may own no element */
     if (!data)
-        return et_alloc_failed(error, bytes, "an optimizer's slot");
+        return et_alloc_failed(error, "an optimizer's slot");
     et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
     optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data, size };
     return ET_OK;
@@ -744,7 +743,7 @@ static int new_checked(et_optimizer **out, et_params *params, const et_group *gr
     optimizer->rate_override = NAN;
     optimizer->settings = et_alloc(1, optimizer->rule->size + 1);
     if (!optimizer->settings)
-        status = et_alloc_failed(error, optimizer->rule->size, "an optimizer");
+        status = et_alloc_failed(error, "an optimizer");
     else if (optimizer->rule->size)
         memcpy(optimizer->settings, settings, optimizer->rule->size);
     if (!status)

@@ -237,7 +237,7 @@ static int register_rules(const et_fields **table, et_optimizer_options *options
     et_field *fields = et_arena_array(arena, rows + (size_t)count, sizeof *fields);
     et_fields *made = et_arena_alloc(arena, sizeof *made);
     if (!types || !fields || !made)
-        return et_alloc_failed(error, rows * sizeof *fields, "update rules");
+        return et_alloc_failed(error, "update rules");
     memcpy(types, optimizer_types, sizeof optimizer_types);
     memcpy(fields, optimizer_fields, sizeof optimizer_fields);
     fields[0].choices = types;
@@ -248,7 +248,7 @@ static int register_rules(const et_fields **table, et_optimizer_options *options
         if (!own[i]->fields)
             continue;
         if (!options->own_settings[i])
-            return et_alloc_failed(error, own[i]->size, "settings of an update rule");
+            return et_alloc_failed(error, "settings of an update rule");
         memset(options->own_settings[i], 0, own[i]->size);
         et_fields_defaults(own[i]->fields, options->own_settings[i]);
         fields[row++] = (et_field){ .name = own[i]->name,
@@ -395,7 +395,7 @@ int et_optimization_register(const et_fields **table, et_optimization_options *o
     int status = register_rules(&with, &options->optimizer, own, arena, error);
     *table = &et_optimization_fields;
     *table = status ? *table : et_fields_with(*table, "optimizer", with, arena);
-    return *table ? status : et_alloc_failed(error, sizeof optimization_fields, "update rules");
+    return *table ? status : et_alloc_failed(error, "update rules");
 }
 
 double et_regularization_factor(const et_regularization_options *options, int64_t step)
@@ -668,7 +668,7 @@ int et_optimizer_settle(et_optimization_options *options, const et_optimizer_set
         (status = put_groups(tree, setup, error)) || (status = put_rest(tree, setup, error)))
         return status;
     if (et_value_failed(tree))
-        return et_alloc_failed(error, 0, "settings of an optimizer");
+        return et_alloc_failed(error, "settings of an optimizer");
     status = et_fields_read(table, options, tree, arena, "et_optimizer_setup", "", error);
     if (status || !setup->settings)
         return status;
@@ -682,7 +682,7 @@ int et_optimizer_settings(et_settings *out, const et_optimizer_rule *const *own,
 {
     et_optimization_options *options = arena ? et_arena_alloc(arena, sizeof *options) : NULL;
     if (!options)
-        return et_alloc_failed(error, sizeof *options, "settings of an optimizer");
+        return et_alloc_failed(error, "settings of an optimizer");
     et_fields_defaults(&et_optimization_fields, options);
     *out = (et_settings){ .options = options, .arena = arena };
     return et_optimization_register(&out->table, options, own, arena, error);

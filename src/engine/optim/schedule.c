@@ -687,7 +687,7 @@ static int scale(et_strings *values, const char *name, double wanted, et_arena *
             items = NULL;
     }
     if (!items)
-        return et_alloc_failed(error, values->count * sizeof *items, "learning rates");
+        return et_alloc_failed(error, "learning rates");
     values->items = items;
     return ET_OK;
 }
@@ -744,7 +744,7 @@ static int make_parts(et_strings *boundaries, const et_strings *values, bool fal
             items = NULL;
     }
     if (!items)
-        return et_alloc_failed(error, count * sizeof *items, "boundaries");
+        return et_alloc_failed(error, "boundaries");
     *boundaries = (et_strings){ items, count };
     return ET_OK;
 }

@@ -123,14 +123,14 @@ static char *add_name(et_params *params, const char *name, int value, et_error *
 {
     size_t wanted = (size_t)params->count + 1;
     if (!ET_VECTOR_GROW(params->items, params->capacity, wanted)) {
-        et_alloc_failed(error, wanted * sizeof *params->items, "parameters");
+        et_alloc_failed(error, "parameters");
         return NULL;
     }
     char *copy = et_strdup(name);
     if (copy && et_map_put(&params->by_name, copy, value))
         return copy;
     et_free(copy);
-    et_alloc_failed(error, strlen(name), "a parameter's name");
+    et_alloc_failed(error, "a parameter's name");
     return NULL;
 }
 
@@ -202,7 +202,7 @@ static char *own_name(const et_params *view, const char *name, et_error *error)
     size_t size = strlen(n->prefix) + (name ? strlen(name) : 0) + 1;
     char *own = et_alloc(size, 1);
     if (!own)
-        et_alloc_failed(error, size, "a parameter's name");
+        et_alloc_failed(error, "a parameter's name");
     else
         snprintf(own, size, "%s%s", plain ? "" : n->prefix, name ? name : "");
     return own;
@@ -314,7 +314,7 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     params->gradients = et_alloc_array(params->trained_size * sizeof(float));
     params->shadow = shadow ? et_alloc_array(size * sizeof(et_bf16)) : NULL;
     if (!params->values || !params->gradients || (shadow && !params->shadow))
-        return et_alloc_failed(error, size * 10, "parameters");
+        return et_alloc_failed(error, "parameters");
     params->in_use = params->values;
     /* All is zero, the shadow too: there is nothing to round. */
     params->version++;

@@ -118,7 +118,7 @@ int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count,
         names += strlen(rows[i].name) + 1;
     char *block = et_alloc(head + names, 1);
     if (!block)
-        return et_alloc_failed(error, head + names, "the fields of batches");
+        return et_alloc_failed(error, "the fields of batches");
     memcpy(block, rows, head);
     *out = (et_layout_field *)(void *)block;
     char *at = block + head;

@@ -49,7 +49,7 @@ static int write_message(et_events *events, event_message *event, et_error *erro
     event->wall_time = et_clock_wall();
     const size_t size = etude__event__event__get_packed_size(event);
     if (!ET_VECTOR_GROW(events->packed, events->packed_capacity, size))
-        return et_alloc_failed(error, size, "an event");
+        return et_alloc_failed(error, "an event");
     const size_t packed = etude__event__event__pack(event, events->packed);
     et_assert_equal(packed, size);
     return et_record_log_write(&events->writer, events->packed, packed, error);
@@ -76,7 +76,7 @@ int et_events_open(et_events **out, const char *directory, const char *name, int
     et_events *events = et_alloc_zero(1, sizeof *events);
     /* One file of a fixed name in each directory: it is continued, so it needs no time or
      * machine in its name. */
-    status = events == NULL ? et_alloc_failed(error, sizeof *events, "an event file")
+    status = events == NULL ? et_alloc_failed(error, "an event file")
                             : et_record_log_open(&events->writer, et_path_of(directory, name).text,
                                                  offset, error);
     if (status) {
@@ -191,7 +191,7 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
     event.has_step = true;
     event.step = step;
     event.summary = new_summary(&events->arena, values, count);
-    status = event.summary == NULL ? et_alloc_failed(error, 0, "an event")
+    status = event.summary == NULL ? et_alloc_failed(error, "an event")
                                    : write_message(events, &event, error);
     et_arena_release(&events->arena);
     return status;
@@ -225,7 +225,7 @@ static int write_summary(et_events *events, int64_t step, const void *bytes, siz
         etude__event__summary__unpack(&allocator, length, (const uint8_t *)bytes);
     int status = ET_OK;
     if (failed)
-        status = et_alloc_failed(error, length, "a summary");
+        status = et_alloc_failed(error, "a summary");
     else if (!summary || !summary->n_value)
         status = et_fail(error, ET_EDATA, "%zu bytes are not a serialized tensorflow.Summary%s",
                          length, summary ? " with a value" : "");
@@ -322,7 +322,7 @@ static int write_graph(et_events *events, const et_events_node *nodes, size_t co
         return status;
     event.has_graph_def = pack_graph(&event.graph_def, nodes, count, &events->arena);
     status = event.has_graph_def ? write_message(events, &event, error)
-                                 : et_alloc_failed(error, 0, "a graph");
+                                 : et_alloc_failed(error, "a graph");
     et_arena_release(&events->arena);
     return status;
 }
@@ -404,7 +404,7 @@ int et_events_settings(et_events *events, const et_events_setting *settings, siz
     event.has_step = true;
     event.summary = &summary;
     int status = plugin.content.data ? write_message(events, &event, error)
-                                     : et_alloc_failed(error, 0, "settings");
+                                     : et_alloc_failed(error, "settings");
     et_arena_release(&events->arena);
     return status;
 }
@@ -477,15 +477,14 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
 {
     et_assert(name && offset >= 0 && !et_path_leads_out(name));
     if (!ET_VECTOR_GROW(sink->branches, sink->capacity, sink->count + 1))
-        return et_alloc_failed(error, (sink->count + 1) * sizeof *sink->branches,
-                               "a list of event files");
+        return et_alloc_failed(error, "a list of event files");
     /* The entry after the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
     const et_path directory =
         *name ? et_path_of(sink->directory, name) : et_path_print("%s", sink->directory);
     next->name = et_strdup(name);
     int status = next->name == NULL
-                     ? et_alloc_failed(error, strlen(name), "a path")
+                     ? et_alloc_failed(error, "a path")
                      : et_sink_set_aside(sink->policy, et_path_of(directory.text, sink->file).text,
                                          (uint64_t)offset, error);
     if (!status)
@@ -619,7 +618,7 @@ static int write_dict(struct log *log, const char *name, const et_value *dict, e
     const bool named = *name != '\0' || log->sink->named;
     if (values == NULL || !collect(values, &count, &log->arena, "", dict, named) ||
         (clock != NULL && !collect(values, &count, &log->arena, ET_SINK_TIME "/", clock, false)))
-        return et_alloc_failed(error, most * sizeof *values, "a log");
+        return et_alloc_failed(error, "a log");
     if (count == 0)
         return ET_OK;
     et_events *events;
@@ -635,8 +634,7 @@ static int write_tree(struct log *log, const char *name, const et_value *dict, e
         if (v->kind != ET_VALUE_DICT || is_time(v))
             continue;
         const char *below = et_arena_printf(&log->arena, "%s%s%s", name, *name ? "/" : "", v->key);
-        status = below == NULL ? et_alloc_failed(error, strlen(v->key), "a log")
-                               : write_tree(log, below, v, error);
+        status = below == NULL ? et_alloc_failed(error, "a log") : write_tree(log, below, v, error);
     }
     return status;
 }
@@ -720,7 +718,7 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     events_sink *sink = et_alloc_zero(1, sizeof *sink);
     if (sink == NULL || (sink->directory = et_strdup(directory)) == NULL) {
         et_free(sink);
-        return et_alloc_failed(error, sizeof *sink, "event files");
+        return et_alloc_failed(error, "event files");
     }
     sink->sink.class = &events_class;
     sink->file = name;

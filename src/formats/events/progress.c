@@ -277,7 +277,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     *out = NULL;
     et_progress *progress = et_alloc_zero(1, sizeof *progress);
     if (progress == NULL)
-        return et_alloc_failed(error, sizeof *progress, "progress");
+        return et_alloc_failed(error, "progress");
     if (pthread_mutex_init(&progress->lock, NULL)) {
         et_free(progress);
         return et_fail(error, ET_EFAIL, "progress: cannot make a lock");

@@ -38,7 +38,7 @@ static int read_values(et_results *results, et_error *error)
     const et_path path = et_path_of(results->directory.text, VALUES);
     if (!et_file_exists(path.text)) {
         results->values = et_value_dict(results->arena);
-        return results->values ? ET_OK : et_alloc_failed(error, 0, "results");
+        return results->values ? ET_OK : et_alloc_failed(error, "results");
     }
     int status = et_value_read_file(&results->values, results->arena, path.text, VALUES_MAX,
                                     et_json_parse, error);
@@ -62,7 +62,7 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
                                                      : et_path_of("results", name);
     results->arena = et_arena_new();
     int status = results->arena ? et_directory_make(results->directory.text, error)
-                                : et_alloc_failed(error, 0, "results");
+                                : et_alloc_failed(error, "results");
     if (!status)
         status = read_values(results, error);
     if (status) {
@@ -127,7 +127,7 @@ int et_results_save_config(et_results *results, const et_fields *table, const vo
         keep_changed(changed, now, before, &failed);
     int status = now && before && changed && !failed && !et_value_failed(changed)
                      ? ET_OK
-                     : et_alloc_failed(error, 0, "settings");
+                     : et_alloc_failed(error, "settings");
     if (!status && !(status = write_json(results, "config.defaults.json", before, error)))
         status = write_json(results, "config.json", changed, error);
     et_arena_free(arena);
@@ -158,8 +158,8 @@ int et_results_update(et_results *results, const et_value *values, et_error *err
         return status;
     et_arena *arena = et_arena_new();
     et_value *merged = et_value_dict(arena);
-    status = merged ? et_value_merge(merged, results->values, error)
-                    : et_alloc_failed(error, 0, "results");
+    status =
+        merged ? et_value_merge(merged, results->values, error) : et_alloc_failed(error, "results");
     if (!status && !(status = et_value_merge(merged, values, error)))
         status = write_json(results, VALUES, merged, error);
     if (status) {
@@ -179,7 +179,7 @@ int et_results_set(et_results *results, const char *name, double value, et_error
     et_arena *arena = et_arena_new();
     et_value *values = et_value_dict(arena);
     int status = et_value_set_float(values, name, value) ? et_results_update(results, values, error)
-                                                         : et_alloc_failed(error, 0, "results");
+                                                         : et_alloc_failed(error, "results");
     et_arena_free(arena);
     return status;
 }

@@ -178,7 +178,7 @@ int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_er
     multi *many = et_alloc_zero(1, bytes);
     if (many == NULL) {
         close_all(sinks, count, NULL);
-        return et_alloc_failed(error, bytes, "a list of sinks");
+        return et_alloc_failed(error, "a list of sinks");
     }
     many->sink.class = &multi_class;
     many->count = count;
@@ -300,7 +300,7 @@ int et_sink_console_open(et_sink **out, et_progress *progress, const char *const
     et_assert(progress);
     console *sink = et_alloc_zero(1, sizeof *sink);
     if (sink == NULL)
-        return et_alloc_failed(error, sizeof *sink, "the console");
+        return et_alloc_failed(error, "the console");
     sink->sink.class = &console_class;
     sink->progress = progress;
     sink->except = except;

@@ -127,7 +127,7 @@ static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_e
     if (line)
         et_json_print(text, line, 0);
     et_strbuf_append_char(text, '\n');
-    status = !line || text->failed ? et_alloc_failed(error, text->length, "a log")
+    status = !line || text->failed ? et_alloc_failed(error, "a log")
                                    : et_append_write(&sink->file, text->data, text->length, error);
     /* A line that was not written whole has been cut off again (append.c). */
     sink->lines += !status;
@@ -197,7 +197,7 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
         return status;
     jsonl *sink = et_alloc_zero(1, sizeof *sink);
     if (sink == NULL)
-        return et_alloc_failed(error, sizeof *sink, path);
+        return et_alloc_failed(error, path);
     sink->sink.class = &jsonl_class;
     sink->lines = lines;
     if ((status = et_parent_make(path, error)) ||

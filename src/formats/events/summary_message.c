@@ -54,7 +54,7 @@ static int add(et_summary *summary, const char *tag, value_message *value, et_er
         et_strbuf_append_bytes(&summary->bytes, packed,
                                etude__event__summary__pack(&message, packed));
     et_free(packed);
-    return packed && !summary->bytes.failed ? ET_OK : et_alloc_failed(error, size, "a summary");
+    return packed && !summary->bytes.failed ? ET_OK : et_alloc_failed(error, "a summary");
 }
 
 int et_summary_add_scalar(et_summary *summary, const char *tag, double value, et_error *error)

@@ -84,7 +84,7 @@ int et_lexicon_open(et_lexicon **out, char *bytes, size_t length, int64_t source
     if (!l || !(l->name = et_strdup(name))) {
         et_free(l);
         et_free(bytes);
-        return et_alloc_failed(error, sizeof *l, "a shortlist");
+        return et_alloc_failed(error, "a shortlist");
     }
     l->bytes = bytes;
     l->length = length;
@@ -141,7 +141,7 @@ int et_lexicon_make(const uint64_t *offsets, int64_t sources, const uint32_t *li
     *length = sizeof h + of_offsets + of_list;
     *bytes = et_alloc(1, *length);
     if (!*bytes)
-        return et_alloc_failed(error, *length, "a shortlist");
+        return et_alloc_failed(error, "a shortlist");
     memcpy(*bytes, &h, sizeof h);
     memcpy(*bytes + sizeof h, offsets, of_offsets);
     if (of_list)

@@ -66,9 +66,9 @@ __attribute__((format(printf, 2, 3))) static bool damaged(cursor *c, const char 
     return false;
 }
 
-static bool no_memory(cursor *c, size_t bytes)
+static bool no_memory(cursor *c)
 {
-    c->status = et_alloc_failed(c->error, bytes, "a model");
+    c->status = et_alloc_failed(c->error, "a model");
     return false;
 }
 
@@ -121,7 +121,7 @@ static bool read_names(et_marian_model *model, cursor *c)
             return damaged(c, "two items have the name %.80s", name);
         model->items[i].name = name;
         if (!et_map_put(&model->by_name, name, (int64_t)i))
-            return no_memory(c, (size_t)length);
+            return no_memory(c);
     }
     return true;
 }
@@ -166,7 +166,7 @@ static bool read_data(cursor *c, et_marian_item *item, header h)
             need = bytes_of(item->shape, types[i].width, types[i].after);
         }
     if (!item->type_name)
-        return no_memory(c, 0);
+        return no_memory(c);
     if (need > h.bytes)
         return damaged(c, "%.80s has %llu bytes, too few for its shape", item->name,
                        (unsigned long long)h.bytes);
@@ -192,7 +192,7 @@ static bool read_head(et_marian_model *model, cursor *c)
     model->count = (size_t)count;
     model->items = et_arena_array(&model->arena, model->count + 1, sizeof *model->items);
     if (!model->items)
-        return no_memory(c, model->count * sizeof *model->items);
+        return no_memory(c);
     memset(model->items, 0, model->count * sizeof *model->items);
     return true;
 }
@@ -220,13 +220,12 @@ int et_marian_model_open(et_marian_model **out, char *bytes, size_t length, cons
     et_marian_model *model = et_alloc_zero(1, sizeof *model);
     if (!model) {
         et_free(bytes);
-        return et_alloc_failed(error, sizeof *model, "a model");
+        return et_alloc_failed(error, "a model");
     }
     model->bytes = bytes;
     model->length = length;
     model->path = et_arena_strdup(&model->arena, name);
-    int status =
-        model->path ? read_file(model, error) : et_alloc_failed(error, strlen(name), "a path");
+    int status = model->path ? read_file(model, error) : et_alloc_failed(error, "a path");
     if (status)
         et_marian_model_close(model);
     else
@@ -385,7 +384,7 @@ int et_marian_model_write(const char *path, const et_marian_written *items, size
             o.most = align(data_of(&items[i]));
     o.room = et_alloc(1, (size_t)o.most + 1);
     if (!o.room)
-        return et_alloc_failed(error, o.most, "a model");
+        return et_alloc_failed(error, "a model");
     int status = et_file_writer_open(&o.writer, path, error);
     if (status) {
         et_free(o.room);

@@ -148,7 +148,7 @@ static int fill_array(et_npz *npz, et_npz_array *array, const header *h, uint64_
     array->shape = h->shape;
     array->type_name = et_arena_printf(&npz->arena, "%.*s", (int)h->descr_length, h->descr);
     if (!array->type_name)
-        return et_alloc_failed(error, h->descr_length, "a type");
+        return et_alloc_failed(error, "a type");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(types[i].name, array->type_name)) {
             array->type = types[i].type;
@@ -207,7 +207,7 @@ static int add_array(et_npz *npz, int64_t file, et_error *error)
                        npz->path, name ? name : "a file without a name");
     array->name = et_arena_printf(&npz->arena, "%.*s", (int)(length - 4), name);
     if (!array->name)
-        return et_alloc_failed(error, length, "a name");
+        return et_alloc_failed(error, "a name");
     array->file = file;
     npz->count++;
     return read_header(npz, array, error);
@@ -220,16 +220,16 @@ static int open_any(et_npz **out, const char *path, char *bytes, size_t length, 
     et_npz *npz = et_alloc_zero(1, sizeof *npz);
     if (!npz) {
         et_free(bytes);
-        return et_alloc_failed(error, sizeof *npz, "an archive");
+        return et_alloc_failed(error, "an archive");
     }
     npz->bytes = bytes;
     npz->path = et_arena_strdup(&npz->arena, path);
     int status = npz->path ? et_zip_open(&npz->zip, path, bytes, length, error)
-                           : et_alloc_failed(error, strlen(path), "a path");
+                           : et_alloc_failed(error, "a path");
     const int64_t files = status ? 0 : et_zip_count(npz->zip);
     npz->arrays = et_arena_array(&npz->arena, (size_t)files + 1, sizeof *npz->arrays);
     if (!status && !npz->arrays)
-        status = et_alloc_failed(error, files * sizeof *npz->arrays, "a list of arrays");
+        status = et_alloc_failed(error, "a list of arrays");
     for (int64_t i = 0; i < files && !status; i++)
         status = add_array(npz, i, error);
     if (status)
@@ -389,7 +389,7 @@ static int too_large(const writing *w, et_error *error)
 static void put_text(writing *w, const et_strbuf *text)
 {
     if (text->failed && !w->writer.failure.status)
-        et_alloc_failed(&w->writer.failure, text->length, "an archive");
+        et_alloc_failed(&w->writer.failure, "an archive");
     et_file_writer_put(&w->writer, text->data, text->length);
 }
 
@@ -462,8 +462,8 @@ int et_npz_write(const char *path, const et_npz_item *items, size_t count, et_np
     w.members = et_alloc_zero(count + 1, sizeof *w.members);
     for (size_t i = 0; i < count; i++)
         bytes += data_bytes(&items[i]);
-    int status = w.members ? et_disk_check(path, bytes, error)
-                           : et_alloc_failed(error, count * sizeof *w.members, "an archive");
+    int status =
+        w.members ? et_disk_check(path, bytes, error) : et_alloc_failed(error, "an archive");
     if (!status && !(status = et_file_writer_open(&w.writer, path, error))) {
         for (size_t i = 0; i < count && !status; i++)
             status = write_member(&w, i, error);

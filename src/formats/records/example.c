@@ -103,7 +103,7 @@ static int read_failed(const et_example_memory *room, size_t length, et_error *e
             "a message of %zu bytes would need more than %zu bytes of memory: the file is damaged",
             length, room->capacity);
     if (room->arena && room->arena->failed)
-        return et_alloc_failed(error, room->used, "a tf.Example");
+        return et_alloc_failed(error, "a tf.Example");
     return et_fail(error, ET_EFORMAT,
                    "not a tf.Example: name a file of tf.Example records, or write the file again");
 }
@@ -163,7 +163,7 @@ static int sort_features(et_example *example, et_error *error)
     ordered *all = et_alloc(example->count, sizeof *all);
     size_t kept = 0;
     if (!all)
-        return et_alloc_failed(error, example->count * sizeof *all, "a tf.Example");
+        return et_alloc_failed(error, "a tf.Example");
     for (size_t i = 0; i < example->count; i++)
         all[i] = (ordered){ features[i], i };
     qsort(all, example->count, sizeof *all, by_key);
@@ -226,7 +226,7 @@ int et_example_builder_new(et_example_builder **out, const char *prefix, et_erro
         builder->prefix = et_strdup(prefix);
     if (!builder || (prefix && !builder->prefix)) {
         et_free(builder);
-        return et_alloc_failed(error, sizeof *builder, "a tf.Example");
+        return et_alloc_failed(error, "a tf.Example");
     }
     *out = builder;
     return ET_OK;
@@ -325,7 +325,7 @@ static void add(et_example_builder *builder, const char *key, const et_feature *
         et_fail(&builder->failure, ET_EDATA, "feature %s: %d is not a kind of values", key,
                 (int)feature->kind);
     else if ((!key || (is_kind && !put(builder, key, feature))) && !builder->failure.status)
-        et_alloc_failed(&builder->failure, builder->arena.used, "a tf.Example");
+        et_alloc_failed(&builder->failure, "a tf.Example");
 }
 
 et_example_builder *et_example_add_feature(et_example_builder *builder, const et_feature *feature)
@@ -501,5 +501,5 @@ int et_example_serialized(et_example_builder *builder, const void **bytes, size_
         *bytes = builder->packed;
     }
     et_arena_release(&arena);
-    return made ? ET_OK : et_alloc_failed(error, builder->arena.used, "a tf.Example");
+    return made ? ET_OK : et_alloc_failed(error, "a tf.Example");
 }

@@ -109,7 +109,7 @@ static int begin(et_packed_reader *reader, et_packed_plain_fn *plain, et_error *
                    : ET_OK;
     reader->stream = new_stream();
     if (inflateInit2(&reader->stream, GZIP_WINDOW) != Z_OK)
-        return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
+        return et_alloc_failed(error, "unpacking gzip");
     reader->gzip = true;
     return ET_OK;
 }
@@ -120,7 +120,7 @@ int et_packed_reader_open(et_packed_reader **out, int fd, const char *path,
     et_packed_reader *reader = et_alloc(1, sizeof *reader);
     if (!reader) {
         close(fd);
-        return et_alloc_failed(error, sizeof *reader, "reading a file");
+        return et_alloc_failed(error, "reading a file");
     }
     /* All but raw, which is written before it is read. */
     memset(reader, 0, offsetof(et_packed_reader, raw));
@@ -161,7 +161,7 @@ static int inflate_some(et_packed_reader *reader, et_error *error)
     int result = inflate(stream, Z_NO_FLUSH);
     reader->begin = reader->end - stream->avail_in;
     if (result == Z_MEM_ERROR)
-        return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
+        return et_alloc_failed(error, "unpacking gzip");
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
         /* zlib finds damage at its position, except for a member's checksum and length, which it
          * finds at the member's end. */
@@ -257,7 +257,7 @@ int et_packed_writer_open(et_packed_writer **out, const char *path, bool gzip, e
                                     8, Z_DEFAULT_STRATEGY) == Z_OK;
         if (!writer->gzip) {
             et_file_writer_abandon(&writer->file);
-            status = et_alloc_failed(error, RAW_SIZE, "packing gzip");
+            status = et_alloc_failed(error, "packing gzip");
         }
     }
     if (status) {
@@ -349,7 +349,7 @@ static int pack_rows(unsigned char **out, uLongf *length, const uint8_t *pixels,
     }
     int status = *out && compress(*out, length, plain, bytes) == Z_OK
                      ? ET_OK
-                     : et_alloc_failed(error, bytes, "an image");
+                     : et_alloc_failed(error, "an image");
     et_free(plain);
     return status;
 }
@@ -374,5 +374,5 @@ int et_packed_png(et_strbuf *out, const uint8_t *pixels, uint32_t height, uint32
         put_chunk(out, "IEND", "", 0);
     }
     et_free(packed);
-    return !status && out->failed ? et_alloc_failed(error, length, "an image") : status;
+    return !status && out->failed ? et_alloc_failed(error, "an image") : status;
 }

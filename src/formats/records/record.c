@@ -357,8 +357,8 @@ int et_record_reader_open(et_record_reader **out, const char *path, et_error *er
     char *name = et_strdup(path);
     if (reader)
         reader->position = (et_record_position){ .path = name, .number = 1 };
-    status = reader && name ? et_file_open(&fd, path, error)
-                            : et_alloc_failed(error, sizeof *reader, "a record file");
+    status =
+        reader && name ? et_file_open(&fd, path, error) : et_alloc_failed(error, "a record file");
     if (!status)
         status = et_packed_reader_open(&reader->file, fd, name, begins_with_record, error);
     if (status) {
@@ -379,7 +379,7 @@ static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_er
     while (!status && *have < want && got) {
         /* Room for one byte more: doubling, since a damaged file may want anything. */
         if (!ET_VECTOR_GROW(reader->buffer, reader->capacity, *have ? *have + 1 : BUFFER_FIRST))
-            return et_alloc_failed(error, want, "a record");
+            return et_alloc_failed(error, "a record");
         size_t room = reader->capacity < want ? reader->capacity : want;
         status = et_packed_read(reader->file, reader->buffer + *have, room - *have, &got, error);
         *have += got;
@@ -467,7 +467,7 @@ int et_record_scan_open(et_record_scan *scan, const char *path, et_error *error)
     scan->path = et_strdup(path);
     if (scan->path == NULL) {
         et_mapping_close(&scan->mapping);
-        return et_alloc_failed(error, strlen(path), "a path");
+        return et_alloc_failed(error, "a path");
     }
     return ET_OK;
 }
@@ -584,7 +584,7 @@ int et_record_log_write(et_record_log *log, const void *bytes, size_t length, et
     et_strbuf_append_bytes(buffer, frame.tail, ET_RECORD_TAIL);
     if (buffer->failed) {
         et_strbuf_release(buffer);
-        return et_alloc_failed(error, length + ET_RECORD_OVERHEAD, "a record");
+        return et_alloc_failed(error, "a record");
     }
     return et_append_write(&log->file, buffer->data, buffer->length, error);
 }

@@ -85,7 +85,7 @@ static bool steps_ascend(const et_manifest *manifest)
 static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
     if (!ET_VECTOR_APPEND(manifest->entries, manifest->count, manifest->capacity, *entry))
-        return et_alloc_failed(error, sizeof *manifest->entries, "the list of checkpoints");
+        return et_alloc_failed(error, "the list of checkpoints");
     return ET_OK;
 }
 
@@ -94,7 +94,7 @@ static int append_leaving(et_manifest *manifest, const char *file, et_error *err
 {
     et_assert(name_is_sound(file));
     if (!ET_VECTOR_GROW(manifest->leaving, manifest->leaving_capacity, manifest->leaving_count + 1))
-        return et_alloc_failed(error, sizeof *manifest->leaving, "the list of checkpoints");
+        return et_alloc_failed(error, "the list of checkpoints");
     strcpy(manifest->leaving[manifest->leaving_count++], file);
     return ET_OK;
 }
@@ -286,7 +286,7 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
         et_json_print(&text, root, 2);
     et_strbuf_append_char(&text, '\n');
     if (et_value_failed(root) || text.failed) {
-        status = et_alloc_failed(error, text.length, ET_MANIFEST_NAME);
+        status = et_alloc_failed(error, ET_MANIFEST_NAME);
     } else if (text.length > TEXT_MAX) {
         status = et_fail(error, ET_EDATA,
                          "%s: %zu checkpoints are too many for the list of checkpoints; keep fewer "

@@ -364,10 +364,9 @@ static int read_header(et_safetensors *file, et_error *error)
         return status;
     /* Allocates for as many tensors as the header has keys, a number bounded by its length: no
      * number in the file decides an allocation. */
-    const size_t bytes = header->count * sizeof *file->tensors;
     file->tensors = et_arena_array(&file->arena, header->count, sizeof *file->tensors);
     if (file->tensors == NULL)
-        return et_alloc_failed(error, bytes, "a list of tensors");
+        return et_alloc_failed(error, "a list of tensors");
     for (const et_value *v = header->first; v != NULL && !status; v = v->next) {
         if (strcmp(v->key, ET_TENSOR_METADATA) == 0)
             status = check_metadata(file, v, error);
@@ -419,7 +418,7 @@ static int index_names(et_safetensors *file, et_error *error)
 {
     for (size_t i = 0; i < file->count; i++) {
         if (!et_map_put(&file->names, file->tensors[i].name, (int64_t)i))
-            return et_alloc_failed(error, 0, "names of tensors");
+            return et_alloc_failed(error, "names of tensors");
     }
     return ET_OK;
 }
@@ -497,7 +496,7 @@ static int open_file(et_safetensors **out, const char *path, const et_mapping *m
     et_safetensors *file = et_alloc_zero(1, sizeof *file);
     if (file == NULL || (file->path = et_strdup(path)) == NULL) {
         et_free(file);
-        return et_alloc_failed(error, sizeof *file, "a checkpoint");
+        return et_alloc_failed(error, "a checkpoint");
     }
     file->borrowed = memory != NULL;
     if (memory != NULL)

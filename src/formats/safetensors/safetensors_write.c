@@ -52,7 +52,7 @@ static int order_items(struct draft *draft, const et_safetensors_item *items, et
 {
     draft->items = et_alloc(draft->count, sizeof *draft->items);
     if (draft->items == NULL)
-        return et_alloc_failed(error, draft->count * sizeof *draft->items, "a list of tensors");
+        return et_alloc_failed(error, "a list of tensors");
     for (size_t i = 0; i < draft->count; i++)
         /* Pointers are sorted, not items: the caller's array is const. */
         draft->items[i] = &items[i];
@@ -78,7 +78,7 @@ static int check_names(const struct draft *draft, et_error *error)
             status = et_fail(error, ET_EFAIL, "%s: two tensors are named \"%s\"; rename one",
                              draft->path, name);
         else if (!et_map_put(&seen, name, (int64_t)i))
-            status = et_alloc_failed(error, 0, "names of tensors");
+            status = et_alloc_failed(error, "names of tensors");
     }
     et_map_release(&seen);
     return status;
@@ -216,7 +216,7 @@ static int seal_head(struct draft *draft, et_error *error)
     const size_t over = head->length % ET_SAFETENSORS_ALIGNMENT;
     et_strbuf_append_blanks(head, over ? (int)(ET_SAFETENSORS_ALIGNMENT - over) : 0);
     if (head->failed)
-        return et_alloc_failed(error, head->length, "the header of a checkpoint");
+        return et_alloc_failed(error, "the header of a checkpoint");
     /* The value of the first eight bytes: the length of the header with padding, without these
      * eight bytes. */
     const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;

@@ -116,7 +116,7 @@ static bool damaged(machine *m, const char *what)
 
 static void *no_memory(machine *m)
 {
-    m->status = et_alloc_failed(m->error, 0, "a pickle");
+    m->status = et_alloc_failed(m->error, "a pickle");
     return NULL;
 }
 
@@ -654,7 +654,7 @@ int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t
     *count = dict->is.items.count;
     *tensors = et_arena_array(arena, *count + 1, sizeof **tensors);
     if (!*tensors)
-        return et_alloc_failed(error, 0, "a pickle");
+        return et_alloc_failed(error, "a pickle");
     const value *key = dict->is.items.first;
     for (size_t i = 0; i < *count && !status; i++, key = key->next->next) {
         status = expect(pickle, key, KIND_TEXT, "a name in its dict", error);
@@ -679,7 +679,7 @@ int et_pickle_read_texts(et_pickle *pickle, const char ***texts, size_t *count, 
     *count = list->is.items.count;
     *texts = et_arena_array(arena, *count + 1, sizeof **texts);
     if (!*texts)
-        return et_alloc_failed(error, 0, "a pickle");
+        return et_alloc_failed(error, "a pickle");
     const value *item = list->is.items.first;
     for (size_t i = 0; i < *count && !status; i++, item = item->next) {
         status = expect(pickle, item, KIND_TEXT, "a name of a storage", error);

@@ -45,7 +45,7 @@ static int find_pickle(et_torch_file *file, int64_t *index, et_error *error)
             continue;
         file->prefix = et_arena_printf(&file->arena, "%.*s", (int)(length - suffix), name);
         *index = i;
-        return file->prefix ? ET_OK : et_alloc_failed(error, length, "a name");
+        return file->prefix ? ET_OK : et_alloc_failed(error, "a name");
     }
     return et_fail(error, ET_EFORMAT,
                    "%s: a zip archive without data.pkl, so not a file of torch.save", file->path);
@@ -58,7 +58,7 @@ static int find_member(const et_torch_file *file, const char *folder, const char
     const size_t length = strlen(file->prefix) + strlen(folder) + strlen(name) + 1;
     char *whole = et_alloc(length, 1);
     if (!whole)
-        return et_alloc_failed(error, length, "a name");
+        return et_alloc_failed(error, "a name");
     snprintf(whole, length, "%s%s%s", file->prefix, folder, name);
     *index = et_zip_find(file->zip, whole);
     et_free(whole);
@@ -93,7 +93,7 @@ static int open_archive(et_torch_file *file, et_error *error)
     if (!status && length > ET_TORCH_PICKLE_MAX)
         status = damaged(file, "its pickle is too long for a file of weights", error);
     if (!status && !(bytes = et_alloc(length + 1, 1)))
-        status = et_alloc_failed(error, length, "a pickle");
+        status = et_alloc_failed(error, "a pickle");
     if (!status)
         status = et_zip_read(file->zip, index, 0, bytes, length, error);
     et_pickle pickle = { .bytes = bytes, .length = length, .name = file->path };
@@ -128,7 +128,7 @@ static int find_positions(et_torch_file *file, et_pickle *pickle, et_error *erro
     int status = et_pickle_read_texts(pickle, &keys, &count, &file->arena, error);
     for (size_t i = 0; i < file->count && !status; i++)
         if (!et_map_put(&by_key, file->tensors[i].storage->key, (int64_t)i))
-            status = et_alloc_failed(error, 0, "names of storages");
+            status = et_alloc_failed(error, "names of storages");
     for (size_t i = 0; i < count && !status; i++) {
         int64_t index;
         const et_pickle_storage *storage =
@@ -140,7 +140,7 @@ static int find_positions(et_torch_file *file, et_pickle *pickle, et_error *erro
                    storage->count > (left - 8) / storage->width) {
             status = damaged(file, "it ends early, or a storage has another length", error);
         } else if (!et_map_put(&file->positions, keys[i], (int64_t)pickle->at + 8)) {
-            status = et_alloc_failed(error, 0, "names of storages");
+            status = et_alloc_failed(error, "names of storages");
         }
         if (!status)
             pickle->at += 8 + storage->count * storage->width;
@@ -195,8 +195,7 @@ int et_torch_file_open(et_torch_file **out, const char *path, et_error *error)
     if (ET_ALLOC_ZERO(file, 1, "a file of weights", error))
         return ET_ENOMEM;
     file->path = et_arena_strdup(&file->arena, path);
-    int status =
-        file->path ? open_file(file, error) : et_alloc_failed(error, strlen(path), "a path");
+    int status = file->path ? open_file(file, error) : et_alloc_failed(error, "a path");
     if (status)
         et_torch_file_close(file);
     else

@@ -104,7 +104,7 @@ int et_zip_open(et_zip **out, const char *name, const void *bytes, size_t length
         zip->path = et_strdup(name);
     if (!zip || !zip->path) {
         et_free(zip);
-        return et_alloc_failed(error, sizeof *zip, "a zip archive");
+        return et_alloc_failed(error, "a zip archive");
     }
     int status = et_library_load(&library, &libzip, error);
     if (status)

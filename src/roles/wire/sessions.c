@@ -54,7 +54,7 @@ int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error
     et_sessions *s = et_alloc_zero(1, sizeof *s);
     *out = s;
     if (!s)
-        return et_alloc_failed(error, sizeof *s, "connections");
+        return et_alloc_failed(error, "connections");
     bool known = !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < DESCRIPTORS_MAX;
     s->setup = *setup;
     s->count = known ? (int)limit.rlim_cur : DESCRIPTORS_MAX;

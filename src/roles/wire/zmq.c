@@ -623,7 +623,7 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     wire->context = et_zmq.ctx_new();
     status = !wire->arena.failed && wire->context
                  ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
-                 : et_alloc_failed(error, sizeof *wire, "a connection");
+                 : et_alloc_failed(error, "a connection");
     if (!status && setup->bind)
         status = start_listening(wire, setup, error);
     for (int i = 0; !status && setup->connect && i <= setup->servers; i++)

@@ -67,7 +67,7 @@ static int keep_logs(et_sink *self, int64_t step, const et_value *values, et_err
     int status = w->logs ? et_value_merge(w->logs, train, error) : ET_OK;
     return status || (w->logs && !et_value_failed(w->logs))
                ? status
-               : et_alloc_failed(error, 0, "the values of an epoch");
+               : et_alloc_failed(error, "the values of an epoch");
 }
 
 static int close_sink(et_sink *self, et_error *error)
@@ -116,7 +116,7 @@ static int open_table(fit_monitor *w, const et_value *validation, et_error *erro
                 et_main_metrics_add(&options.metrics, name);
         }
     options.most = options.metrics.count;
-    return w->names.failed ? et_alloc_failed(error, 0, "a table")
+    return w->names.failed ? et_alloc_failed(error, "a table")
                            : et_training_table_open(&w->table, &options, error);
 }
 
@@ -131,7 +131,7 @@ static int print_row(fit_monitor *w, int64_t step, const et_value *validation, e
     if (!status && valid)
         status = et_value_merge(valid, validation, error);
     if (!status && (!values || et_value_failed(values)))
-        status = et_alloc_failed(error, 0, "the values of an epoch");
+        status = et_alloc_failed(error, "the values of an epoch");
     w->showing.epoch = epoch_of(w, step);
     return status ? status : w->table->class->write(w->table, step, values, error);
 }
@@ -175,12 +175,11 @@ static int end_epoch(et_action *self, const et_action_context *now, et_error *er
     int status = w->progress ? print_row(w, now->step, now->logs, error) : ET_OK;
     et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
     if (!status)
-        status =
-            logs ? keep_best(w, now, error) : et_alloc_failed(error, 0, "the values of an epoch");
+        status = logs ? keep_best(w, now, error) : et_alloc_failed(error, "the values of an epoch");
     if (!status && now->logs)
         status = et_value_merge(logs, now->logs, error);
     if (!status && et_value_failed(logs))
-        status = et_alloc_failed(error, 0, "the values of an epoch");
+        status = et_alloc_failed(error, "the values of an epoch");
     if (!status && fit->callback)
         status = fit->callback(fit->payload, epoch_of(w, now->step), logs, now->stop, error);
     forget_logs(w);
@@ -286,7 +285,7 @@ static int note_run(et_model *m, const char *run_dir, et_error *error)
     m->base = et_model_step(m);
     et_free(m->run_dir);
     m->run_dir = run_dir ? et_strdup(run_dir) : NULL;
-    return run_dir && !m->run_dir ? et_alloc_failed(error, strlen(run_dir), "a path") : ET_OK;
+    return run_dir && !m->run_dir ? et_alloc_failed(error, "a path") : ET_OK;
 }
 
 static int64_t steps_of(const fitting *f)

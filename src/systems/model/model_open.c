@@ -190,7 +190,7 @@ static int open_example(network *n, const et_model_options *o, et_error *error)
     const int64_t x = et_shape_count(o->x), y = et_shape_count(o->y);
     n->zeros = et_alloc_zero((size_t)(x > y ? x : y), sizeof(float));
     if (!n->zeros)
-        return et_alloc_failed(error, (size_t)(x > y ? x : y) * sizeof(float), "a model");
+        return et_alloc_failed(error, "a model");
     const et_array arrays[] = { { ET_MODEL_X, o->x_type, n->zeros, o->x },
                                 { ET_MODEL_Y, o->y_type, n->zeros, o->y } };
     return et_arrays_open(&n->example, arrays, 2, 1, error);
@@ -214,7 +214,7 @@ static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_er
     }
     if (copied && from->unit_name)
         copied = (out->unit_name = et_arena_strdup(&m->arena, from->unit_name)) != NULL;
-    return copied ? ET_OK : et_alloc_failed(error, sizeof *field, "a model");
+    return copied ? ET_OK : et_alloc_failed(error, "a model");
 }
 
 static int save_network(const et_model *m, const char *path, et_error *error)
@@ -451,7 +451,7 @@ static int trained_group(const et_model *m, et_group **out, et_error *error)
     for (size_t i = 0; i < m->frozen.count; i++)
         et_strbuf_printf(&text, "%s%s", i ? "|" : "", m->frozen.items[i]);
     et_strbuf_append(&text, ")$)");
-    int status = text.failed ? et_alloc_failed(error, text.length, "a pattern")
+    int status = text.failed ? et_alloc_failed(error, "a pattern")
                              : et_group_match(out, m->params, et_strbuf_text(&text), error);
     et_strbuf_release(&text);
     return status;
@@ -464,7 +464,7 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     char *whole = expression ? et_arena_printf(&m->arena, "^(%s)$", expression) : NULL;
     et_group *group = NULL;
     if (!whole)
-        return et_alloc_failed(error, strlen(pattern), "a pattern");
+        return et_alloc_failed(error, "a pattern");
     int status = et_group_match(&group, m->params, whole, NULL);
     et_group_free(group);
     if (status)
@@ -640,7 +640,7 @@ int et_model_summary(const et_model *m, FILE *to, et_error *error)
     et_strbuf_append_char(&text, '\n');
     et_group_free(group);
     if (!status && (grid.failed || text.failed))
-        status = et_alloc_failed(error, 0, "a table of layers");
+        status = et_alloc_failed(error, "a table of layers");
     if (!status && fputs(et_strbuf_text(&text), to) == EOF)
         status = et_fail(error, ET_EIO, "et_model_summary: cannot write to the file");
     et_grid_release(&grid);

@@ -55,7 +55,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     et_fields *table = et_arena_alloc(arena, sizeof *table);
     void *task = et_arena_alloc(arena, kind->size);
     if (!rows || !table || !task)
-        return et_alloc_failed(error, sizeof groups + kind->size, "settings");
+        return et_alloc_failed(error, "settings");
     memcpy(rows, groups, sizeof groups);
     rows[0].nested = kind->fields;
     *table = (et_fields){ "experiment", rows };
@@ -306,7 +306,7 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
                        path, line, name, experiment->name);
     const et_value *rest = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
     if (!rest)
-        return et_alloc_failed(error, sizeof *rest, "settings");
+        return et_alloc_failed(error, "settings");
     et_settings settings = settings_of(experiment, arena);
     status = et_settings_read(&settings, rest, path, error);
     et_fields_given_settle(&experiment->given, experiment->table, experiment);
@@ -375,7 +375,7 @@ int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like
     if (made)
         made->integer = batch;
     return value ? et_experiment_assign(experiment, "--memory", kind->batch, value, arena, error)
-                 : et_alloc_failed(error, 0, "settings");
+                 : et_alloc_failed(error, "settings");
 }
 
 int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
@@ -401,14 +401,14 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     const char *path = et_arena_printf(arena, "trainer.optimizer_config.learning_rate.%s",
                                        et_optimization_peak_name(o));
     if (!path)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     if (o->learning_rate.peak >= 0 && et_fields_is_given(&experiment->given, path))
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.learning_rate: %g and %s set the same rate; "
                        "remove one of them",
                        o->learning_rate.peak, path);
     if (o->learning_rate.peak >= 0 && !et_fields_given_add(&experiment->given, path, path))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     int status = et_optimization_use_peak(o, arena, error);
     const char *metric = et_trainer_own_metric(&experiment->trainer);
     if (status || !metric || !kind->check_metric ||
@@ -422,7 +422,7 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     const char *whole =
         et_arena_printf(arena, "%.*s" ET_LOGGED_VALIDATION "_%s", (int)last, metric, metric + last);
     if (!whole)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     if (!kind->check_metric(experiment->task, whole, NULL))
         experiment->trainer.best_checkpoint_eval_metric = whole;
     return ET_OK;
@@ -439,7 +439,7 @@ static int check_alone(const et_experiment *experiment, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     const et_value *all = et_fields_echo(experiment->table, experiment, &arena);
     const et_value *value = all ? et_value_path(all, series->alone) : NULL;
-    int status = all ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = all ? ET_OK : et_alloc_failed(error, "settings");
     if (value && (value->kind != ET_VALUE_INT || value->integer))
         status = et_fail(error, ET_ECONFIG,
                          "%s: has no effect on %s, which is a single training; leave it out",
@@ -490,7 +490,7 @@ static int put_out(const et_experiment *experiment, const char *path, et_strbuf 
     et_arena arena = ET_ARENA_INIT;
     et_settings settings = { .table = experiment->table, .options = (void *)experiment };
     const char *head = et_arena_printf(&arena, NAME_KEY ": %s\n", experiment->name);
-    int status = !head  ? et_alloc_failed(error, strlen(experiment->name), "settings")
+    int status = !head  ? et_alloc_failed(error, "settings")
                  : text ? et_settings_print(&settings, head, text, error)
                         : et_settings_write_with(&settings, head, path, error);
     et_arena_release(&arena);
@@ -613,8 +613,7 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
 {
     const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena);
     et_value *dict;
-    int status = path ? check_run(program, artifact, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+    int status = path ? check_run(program, artifact, error) : et_alloc_failed(error, "a path");
     if (!status)
         status = read_tree(&dict, artifact, path, arena, error);
     return status ? status : open_tree(experiment, program, dict, path, arena, error);
@@ -628,8 +627,7 @@ int et_experiment_open_own(et_experiment *experiment, const et_program *program,
     const char *own = program->kinds[0]->experiments->name; /* "translation/tiny" */
     et_value *dict;
     int line = 0, number;
-    int status = path ? check_run(program, artifact, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+    int status = path ? check_run(program, artifact, error) : et_alloc_failed(error, "a path");
     if (!status)
         status = read_tree(&dict, artifact, path, arena, error);
     if (!status)

@@ -81,7 +81,7 @@ static int descend_list(walk *w, const et_field *field, const et_value *list)
         return ET_OK;
     et_strbuf_append(&w->path, "[]");
     w->change = ET_CHANGE_MODEL;
-    status = w->path.failed ? et_alloc_failed(w->error, length, "settings") : w->visit(w, &count);
+    status = w->path.failed ? et_alloc_failed(w->error, "settings") : w->visit(w, &count);
     et_strbuf_truncate(&w->path, length);
     for (const et_value *item = list->first; item && !status; item = item->next) {
         et_strbuf_printf(&w->path, "[%d]", i++);
@@ -105,7 +105,7 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
         et_strbuf_append(&w->path, field->name);
         w->change = own;
         if (w->path.failed)
-            status = et_alloc_failed(w->error, length, "settings");
+            status = et_alloc_failed(w->error, "settings");
         else if (!et_fields_counts(table, field, dict))
             status = ET_OK;
         else if (field->kind == ET_FIELD_KIND_STRUCT)
@@ -128,7 +128,7 @@ static int echo(const et_value **out, const et_experiment *experiment, et_arena 
     int status = et_optimization_end_with_run(&trainer->optimizer_config, trainer->train_steps,
                                               arena, error);
     *out = status ? NULL : et_fields_echo(whole.table, &whole, arena);
-    return status || *out ? status : et_alloc_failed(error, 0, "settings");
+    return status || *out ? status : et_alloc_failed(error, "settings");
 }
 
 /* In the tables' order: the first difference is reported. */
@@ -151,17 +151,15 @@ static int keep_leaf(walk *w, const et_value *leaf)
     et_value *dict = et_value_get(w->values, tree_of(w));
     char *part = et_arena_strdup(arena, et_strbuf_text(&w->path));
     if (!part)
-        return et_alloc_failed(w->error, w->path.length, "settings");
+        return et_alloc_failed(w->error, "settings");
     for (char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
         *dot = 0;
         et_value *below = et_value_get(dict, part);
         dict = below ? below : et_value_set_dict(dict, part);
         if (!dict)
-            return et_alloc_failed(w->error, w->path.length, "settings");
+            return et_alloc_failed(w->error, "settings");
     }
-    return et_value_append_copy(dict, part, leaf)
-               ? ET_OK
-               : et_alloc_failed(w->error, w->path.length, "settings");
+    return et_value_append_copy(dict, part, leaf) ? ET_OK : et_alloc_failed(w->error, "settings");
 }
 
 int et_experiment_identify(et_value **out, const et_experiment *experiment,
@@ -170,16 +168,16 @@ int et_experiment_identify(et_value **out, const et_experiment *experiment,
 {
     et_value *identity = *out = et_value_dict(arena);
     walk w = { .visit = keep_leaf, .path = ET_STRBUF_INIT, .error = error, .values = identity };
-    int status = identity ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = identity ? ET_OK : et_alloc_failed(error, "settings");
     if (!status && own)
         status = own(task, identity, error);
     if (status)
         return status;
     et_value_set_dict(identity, ET_IDENTITY_MODEL);
     if (!et_value_set_dict(identity, ET_IDENTITY_TRAINING))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     status = walk_leaves(&w, experiment, arena);
-    return status || !et_value_failed(identity) ? status : et_alloc_failed(error, 0, "settings");
+    return status || !et_value_failed(identity) ? status : et_alloc_failed(error, "settings");
 }
 
 /* ---- comparing ---- */
@@ -276,7 +274,7 @@ static int compare_leaf(walk *w, const et_value *leaf)
     print_value(&kept, there);
     print_value(&now, leaf);
     int status = kept.failed || now.failed
-                     ? et_alloc_failed(w->error, kept.length + now.length, "settings")
+                     ? et_alloc_failed(w->error, "settings")
                      : report_difference(w, owner, et_strbuf_text(&kept), et_strbuf_text(&now));
     et_strbuf_release(&kept);
     et_strbuf_release(&now);

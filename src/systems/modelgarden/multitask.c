@@ -124,7 +124,7 @@ static int save_counts(const void *self, et_value *dict, et_error *error)
     const et_multitask_counts *counts = self;
     for (int i = 0; i < counts->of->count; i++)
         et_value_set_int(dict, et_multitask_name(counts->of, i), *count_of(counts, i));
-    return et_value_failed(dict) ? et_alloc_failed(error, 0, "the state") : ET_OK;
+    return et_value_failed(dict) ? et_alloc_failed(error, "the state") : ET_OK;
 }
 
 static int restore_counts(void *self, const et_value *dict, et_error *error)
@@ -291,15 +291,14 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
         et_value *dict = et_value_set_dict(logs, et_multitask_name(m, i));
-        status = dict ? one->class->loop_end(one, dict, error)
-                      : et_alloc_failed(error, sizeof *dict, "a log");
+        status = dict ? one->class->loop_end(one, dict, error) : et_alloc_failed(error, "a log");
     }
     if (!status)
         status = et_metrics_results(m->metrics, logs, error);
     const et_multitask_member *last = &m->parts[m->order == ET_MULTITASK_JOINT ? 0 : m->last];
     if (!status && !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE,
                                        et_task_trainer_learning_rate(last->trainer)))
-        status = et_alloc_failed(error, 0, "a log");
+        status = et_alloc_failed(error, "a log");
     return status;
 }
 
@@ -332,8 +331,8 @@ static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
         et_value *dict = et_value_set_dict(memory, et_multitask_name(m, i));
-        status = dict ? one->class->diverged(one, dict, error)
-                      : et_alloc_failed(error, sizeof *dict, "the state");
+        status =
+            dict ? one->class->diverged(one, dict, error) : et_alloc_failed(error, "the state");
     }
     return status;
 }
@@ -394,8 +393,7 @@ static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
     m->at = at;
     m->eval_done = 0;
     evaluator->counts = true;
-    return m->results ? begin_task(m, 0, error)
-                      : et_alloc_failed(error, sizeof *m->results, "an evaluation");
+    return m->results ? begin_task(m, 0, error) : et_alloc_failed(error, "an evaluation");
 }
 
 static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
@@ -413,7 +411,7 @@ static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
         m->evaluated = m->count;
         status = one->class->end(one, dict, error);
         if (!status && !dict)
-            status = et_alloc_failed(error, sizeof *dict, "an evaluation");
+            status = et_alloc_failed(error, "an evaluation");
         if (!status)
             status = begin_task(m, task + 1, error);
     }
@@ -597,7 +595,7 @@ static int open_rest(et_multitask *m, et_error *error)
     size_t bytes = et_params_trained_size(m->params) * sizeof(float);
     m->gradient = et_alloc_array(bytes);
     if (!m->gradient)
-        return et_alloc_failed(error, bytes, "a gradient");
+        return et_alloc_failed(error, "a gradient");
     return et_metrics_define(m->metrics, ET_LOGGED_TOTAL_LOSS, &et_metric_mean, error);
 }
 
@@ -621,7 +619,7 @@ int et_multitask_open_internal(et_multitask **out, const et_multitask_part *part
     et_multitask_member *made = m ? et_alloc_zero(count, sizeof *made) : NULL;
     if (!made) {
         et_free(m);
-        return status ? status : et_alloc_failed(error, sizeof *m, "a multitask");
+        return status ? status : et_alloc_failed(error, "a multitask");
     }
     *m = (et_multitask){ .trainer = { .class = &trainer_class },
                          .evaluator = { .class = &evaluator_class },

@@ -151,7 +151,7 @@ static int assign_number(et_experiment *experiment, const char *path, double num
     if (epochs) {
         value.string = et_arena_printf(arena, "%.3fep", -number / 1000);
         if (!value.string)
-            return et_alloc_failed(error, 0, "settings");
+            return et_alloc_failed(error, "settings");
     } else if (real) {
         value.real = number;
     } else {
@@ -165,7 +165,7 @@ static int echo_of(const et_value **echo, const et_experiment *experiment, et_ar
 {
     et_assert(experiment->table && arena);
     *echo = et_fields_echo(experiment->table, experiment, arena);
-    return *echo ? ET_OK : et_alloc_failed(error, 0, "settings");
+    return *echo ? ET_OK : et_alloc_failed(error, "settings");
 }
 
 int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
@@ -255,7 +255,7 @@ int et_recipe_print(const et_experiment *experiment, et_strbuf *text, et_error *
         between = ", ";
     }
     et_arena_release(&arena);
-    return status ? status : text->failed ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    return status ? status : text->failed ? et_alloc_failed(error, "settings") : ET_OK;
 }
 
 /* ---- what follows from settings ---- */

@@ -168,8 +168,7 @@ static int prepare(et_task_trainer *t, et_error *error)
     et_free(v->index);
     v->metrics = v->loss = NULL;
     v->index = et_alloc(measures + 1, sizeof *v->index);
-    status = v->index ? et_metrics_new(&v->metrics, error)
-                      : et_alloc_failed(error, measures * sizeof *v->index, "validation");
+    status = v->index ? et_metrics_new(&v->metrics, error) : et_alloc_failed(error, "validation");
     if (!status &&
         !(status = et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index,
                                       error)) &&
@@ -205,7 +204,7 @@ static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, 
     int status = to ? aggregate_logs(t, to, outputs, error) : ET_OK;
     return status || (to && !et_value_failed(to))
                ? status
-               : et_alloc_failed(error, 0, "the state of an evaluation");
+               : et_alloc_failed(error, "the state of an evaluation");
 }
 
 static int aggregate(void *self, const et_value *outputs, et_error *error)
@@ -299,7 +298,7 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
     if (status)
         return status;
     if (v->sets && !(v->results = et_value_dict(&v->arena)))
-        return et_alloc_failed(error, sizeof *v->results, "an evaluation");
+        return et_alloc_failed(error, "an evaluation");
     if ((status = begin_set(t, comm, 0, error)))
         return status;
     v->step = step;
@@ -331,7 +330,7 @@ static int take(et_task_trainer *t, et_source *iterator, et_error *error)
                      ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
                      : et_source_next(source, v->batch, error);
     if (!status && v->extra && et_value_failed(v->extra))
-        status = et_alloc_failed(error, 0, "inputs of a step");
+        status = et_alloc_failed(error, "inputs of a step");
     v->taken = !status;
     return status;
 }
@@ -363,7 +362,7 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
     bool own = v->extra || (!outputs && t->task->class->validation_step);
     et_value *model = own ? et_value_dict(&v->step_arena) : outputs;
     if (own && !model)
-        return et_alloc_failed(error, sizeof *model, "a step's logs");
+        return et_alloc_failed(error, "a step's logs");
     et_assert(v->begun && v->taken && has_batch(v));
     v->taken = false;
     v->now.inputs = v->batch;
@@ -385,7 +384,7 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
             status = et_value_merge(outputs, model, error);
     }
     if (!status && model && et_value_failed(model))
-        status = et_alloc_failed(error, 0, "a step's logs");
+        status = et_alloc_failed(error, "a step's logs");
     return status;
 }
 
@@ -404,7 +403,7 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
     const bool reduces = aggregates(t) && !v->stateless;
     et_value *outputs = reduces ? et_value_dict(&v->step_arena) : NULL;
     if (reduces && !outputs)
-        return et_alloc_failed(error, sizeof *outputs, "a step's logs");
+        return et_alloc_failed(error, "a step's logs");
     v->internals.reduces = reduces && !t->given.eval_reduce && !t->given.eval_end;
     status = validate(t, outputs, error);
     v->internals.reduces = false;
@@ -452,7 +451,7 @@ static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et
     if (v->sets)
         logs = et_value_set_dict(v->results, v->set[v->at].name);
     return logs ? fill(t, state ? state : v->state, logs, error)
-                : et_alloc_failed(error, sizeof *logs, "an evaluation");
+                : et_alloc_failed(error, "an evaluation");
 }
 
 /* Stores the values of the current set and begins the next. */

@@ -146,7 +146,7 @@ static int train_step(et_task_trainer *t, et_error *error)
     const bool own = t->logs != NULL;
     begin_step(t);
     if (own && !et_value_set_null(t->logs, key))
-        return et_alloc_failed(error, 0, "a step's logs");
+        return et_alloc_failed(error, "a step's logs");
     int status = et_task_train_step(t->task, &t->now, t->logs, error);
     step->taken = false;
     if (status)
@@ -263,7 +263,7 @@ static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
 {
     et_value *data = et_value_set_dict(memory, "data");
     return data ? et_source_part.save(trainer_of(trainer)->source, data, error)
-                : et_alloc_failed(error, 0, "the state");
+                : et_alloc_failed(error, "the state");
 }
 
 /* Skips the batches from the checkpoint to the failure (Chowdhery et al. 2022, "PaLM", section 5.1)
@@ -329,7 +329,7 @@ static int join_frozen(et_task_trainer *t, const char **out, et_error *error)
         *out = et_arena_strdup(&t->arena, et_strbuf_text(&text));
     const bool failed = text.failed || (frozen.count && !*out);
     et_strbuf_release(&text);
-    return failed ? et_alloc_failed(error, text.length, "a pattern") : ET_OK;
+    return failed ? et_alloc_failed(error, "a pattern") : ET_OK;
 }
 
 static int open_training(et_task_trainer *t, et_error *error)
@@ -377,7 +377,7 @@ static int define_metrics(et_task_trainer *t, et_error *error)
     t->logs = et_value_dict(&t->arena);
     return t->logs ? et_metrics_define(t->metrics.window, ET_LOGGED_TRAINING_LOSS, &et_metric_mean,
                                        error)
-                   : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
+                   : et_alloc_failed(error, "a step's logs");
 }
 
 int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *error)
@@ -518,7 +518,7 @@ static int choose_trained(et_task_trainer *t, const et_patterns *patterns, et_gr
     const size_t count = (size_t)et_params_count(t->params);
     bool *within = given ? et_alloc_zero(count + 1, sizeof *within) : NULL;
     if (given && !within)
-        return et_alloc_failed(error, count, "a group");
+        return et_alloc_failed(error, "a group");
     for (int i = 0; given && i < et_group_count(given); i++)
         within[et_group_param(given, i)] = true;
     int status = et_group_choose(out, t->params, is_trained, &(trained){ patterns, within }, error);
@@ -656,7 +656,7 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     int status = check_options(o, task, error);
     et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
     if (!t)
-        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
+        return status ? status : et_alloc_failed(error, "a trainer");
     t->trainer.class = &trainer_class;
     t->driver = &t->trainer;
     t->evaluator.class = &et_task_evaluator_class;

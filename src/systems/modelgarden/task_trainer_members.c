@@ -58,7 +58,7 @@ int et_task_trainer_fill_logs(et_task_trainer *t, et_value *logs, et_error *erro
         status = et_metrics_results(t->metrics.own, logs, error);
     if (!status &&
         !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE, et_task_trainer_learning_rate(t)))
-        status = et_alloc_failed(error, 0, "a log");
+        status = et_alloc_failed(error, "a log");
     return status;
 }
 
@@ -124,7 +124,7 @@ int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error 
 {
     et_arena arena = ET_ARENA_INIT;
     if (!logs && !(logs = et_value_dict(&arena)))
-        return et_alloc_failed(error, sizeof *logs, "logs");
+        return et_alloc_failed(error, "logs");
     const bool inside = t->in_given[ET_GIVEN_TRAIN_LOOP_END];
     const et_trainer_class *class = t->driver->class;
     int status = inside ? et_task_trainer_fill_logs(t, logs, error)

@@ -44,7 +44,7 @@ int et_main_metrics_best(const char **name, const et_task_trainer *trainer, cons
     if (!own)
         return ET_OK;
     *name = et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", own);
-    return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
+    return *name ? ET_OK : et_alloc_failed(error, "a name");
 }
 
 int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, const char *prefix,
@@ -68,7 +68,7 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
         const char *name =
             et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", best);
         if (!name)
-            return et_alloc_failed(error, 0, "a name");
+            return et_alloc_failed(error, "a name");
         et_main_metrics_add(m, name);
     }
     return ET_OK;
@@ -169,7 +169,7 @@ int et_trainable_best_metric(const et_trainable *trainable, const char *asked, c
             continue;
         const char *prefix = prefix_of(trainable, i, arena);
         return prefix ? et_main_metrics_best(best, t, prefix, arena, error)
-                      : et_alloc_failed(error, 0, "a name");
+                      : et_alloc_failed(error, "a name");
     }
     return ET_OK;
 }
@@ -187,7 +187,7 @@ int et_trainable_shown_metrics(const et_trainable *trainable, const char *best,
         const char *prefix = prefix_of(trainable, i, arena);
         status = prefix ? et_main_metrics_of_task(&own, task_at(trainable, i), prefix,
                                                   trainable->multitask, arena, error)
-                        : et_alloc_failed(error, 0, "a name");
+                        : et_alloc_failed(error, "a name");
     }
     for (int i = 0; i < own.count; i++)
         et_main_metrics_add(shown, own.name[i]);

@@ -63,7 +63,7 @@ static int collect(et_inner_loop *loop, et_error *error)
     if (view.epoch)
         et_value_set_int(values, "epoch", view.epoch);
     loop->steps.values = values;
-    return et_value_failed(values) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+    return et_value_failed(values) ? et_alloc_failed(error, "a log") : ET_OK;
 }
 
 /* logs has one dict of values, in the directory of its name; sink takes them in place of the run's
@@ -73,7 +73,7 @@ static int write_log(const et_controller *c, et_sink *sink, int64_t step, const 
 {
     et_assert(step >= 0 && (sink || c->run));
     if (et_value_failed(logs))
-        return et_alloc_failed(error, 0, "a log");
+        return et_alloc_failed(error, "a log");
     if (!sink)
         return et_run_log(c->run, step, logs, error);
     int status = et_sink_write(sink, step, logs->first, error);
@@ -96,7 +96,7 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, ET_LOGGED_TRAIN);
     int status = train ? et_value_merge(train, c->loop.steps.values, error)
-                       : et_alloc_failed(error, sizeof *logs, "a log");
+                       : et_alloc_failed(error, "a log");
     et_value *time = et_value_set_dict(train, ET_SINK_TIME);
     const et_meter *meter = &c->loop.meter;
     const double seconds = et_clock_monotonic() - meter->window_start;
@@ -143,8 +143,7 @@ static int log_values(et_controller *c, const et_value *values, double seconds, 
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     et_value *copy = et_value_set_dict(logs, c->options.evaluator->class->name);
-    int status =
-        copy ? et_value_merge(copy, values, error) : et_alloc_failed(error, sizeof *copy, "a log");
+    int status = copy ? et_value_merge(copy, values, error) : et_alloc_failed(error, "a log");
     et_value *time = et_value_set_dict(copy, ET_SINK_TIME);
     et_value_set_float(time, "seconds", seconds);
     if (!isnan(c->evaluation_rate))
@@ -213,7 +212,7 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     double start = et_clock_monotonic();
     int status = values ? et_evaluate_on_ranks(evaluator, c->options.run.comm, step, limit, stops,
                                                c, values, error)
-                        : et_alloc_failed(error, sizeof *values, "a log");
+                        : et_alloc_failed(error, "a log");
     double seconds = et_clock_monotonic() - start;
     c->evaluation_seconds = seconds;
     c->evaluated = status ? c->evaluated : step;
@@ -515,7 +514,7 @@ static int open_parts(void *self, et_error *error)
     const char *directory = c->options.run.model_dir;
     c->model_dir = directory ? et_strdup(directory) : NULL;
     if (directory && !c->model_dir)
-        return et_alloc_failed(error, 0, "a controller");
+        return et_alloc_failed(error, "a controller");
     int status;
     if (!(status = et_state_new(&c->state, error)) && !(status = list_actions(c, error)))
         status = attach(c, error);
@@ -627,7 +626,7 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     et_controller *c = status ? NULL : et_alloc_zero(1, sizeof *c);
     if (!c) {
         et_sink_close(options ? options->run.console : NULL, NULL);
-        return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
+        return status ? status : et_alloc_failed(error, "a controller");
     }
     /* The controller copies the borrowed options. */
     c->options = *options;

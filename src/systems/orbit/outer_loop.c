@@ -54,7 +54,7 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
     int status = et_value_merge(logs, c->loop.last, error);
     if (!status && !isnan(c->evaluation_rate))
         et_value_set_float(logs, "steps_per_second", c->evaluation_rate);
-    return status || !et_value_failed(logs) ? status : et_alloc_failed(error, 0, "a log");
+    return status || !et_value_failed(logs) ? status : et_alloc_failed(error, "a log");
 }
 
 /* ---- training ---- */

@@ -68,7 +68,7 @@ static int add_leaf(et_source_tree_cursor *cursor, const et_source_tree *dataset
     to->source = source;
     et_source_position(source, &to->after);
     return to->path ? et_batch_new(&to->batch, &source->layout, error)
-                    : et_alloc_failed(error, 0, "a data set");
+                    : et_alloc_failed(error, "a data set");
 }
 
 /* Extends the path on the way down and truncates it on the way up. */
@@ -84,7 +84,7 @@ static int add_leaves(et_source_tree_cursor *cursor, const et_source_tree *datas
         if (!part->name || !*part->name || strchr(part->name, '/'))
             return et_fail(error, ET_EUSAGE, "a part of a data set needs a name without '/'");
         et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
-        status = path->failed ? et_alloc_failed(error, 0, "a data set")
+        status = path->failed ? et_alloc_failed(error, "a data set")
                               : add_leaves(cursor, part, path, error);
         et_strbuf_truncate(path, length);
     }
@@ -122,7 +122,7 @@ static int cursor_new(et_source_tree_cursor **out, const et_source_tree *dataset
         cursor->leaves = et_alloc_zero(count, sizeof *cursor->leaves);
     if (!cursor || !cursor->leaves) {
         cursor_free(cursor);
-        return et_alloc_failed(error, sizeof *cursor, "a data set");
+        return et_alloc_failed(error, "a data set");
     }
     et_strbuf path = ET_STRBUF_INIT;
     cursor->dataset = dataset;

@@ -173,8 +173,7 @@ int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bou
     if (!count)
         return ET_OK;
     bound->items = et_alloc(count, sizeof *bound->items);
-    int status =
-        bound->items ? ET_OK : et_alloc_failed(error, count * sizeof *bound->items, "bound values");
+    int status = bound->items ? ET_OK : et_alloc_failed(error, "bound values");
     for (int i = 0; !status && i < count; i++) {
         bound->items[i] = (et_bound_item){ .value = values[i], .index = -1 };
         if (!values[i].variable == !values[i].optimizer)

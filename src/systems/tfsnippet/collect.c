@@ -41,7 +41,7 @@ static int find_statistics(et_statistics **out, et_logger *logger, const char *n
     char *copy =
         ET_VECTOR_GROW(logger->items, logger->capacity, logger->count + 1) ? et_strdup(name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + sizeof *logger->items, "a metric");
+        return et_alloc_failed(error, "a metric");
     int status = et_statistics_new(out, error);
     if (status)
         et_free(copy);
@@ -197,7 +197,7 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
         }
     int status = ET_OK;
     if (arena.failed || loop->out.line.failed)
-        status = et_alloc_failed(&loop->error, 0, "a summary");
+        status = et_alloc_failed(&loop->error, "a summary");
     else if (values)
         status = et_sink_write(loop->writer, loop->at.step, values, &loop->error);
     et_arena_release(&arena);
@@ -225,7 +225,7 @@ static int note_valid(et_loop *loop, double value)
     et_value *values = et_value_dict(&arena);
     et_value_set_float(values, loop->options.valid_metric_name, value);
     int status = et_value_failed(values)
-                     ? et_alloc_failed(&loop->error, 0, "the best metric")
+                     ? et_alloc_failed(&loop->error, "the best metric")
                      : et_run_note_best(loop->run, loop->at.step, values, &loop->error);
     et_arena_release(&arena);
     et_loop_read_best(loop);
@@ -236,7 +236,7 @@ static int note_valid(et_loop *loop, double value)
     if (!best->values)
         best->values = et_alloc(bytes, 1);
     if (!best->values)
-        return et_alloc_failed(&loop->error, bytes, "the best parameters");
+        return et_alloc_failed(&loop->error, "the best parameters");
     /* Keeps all values; a clean end may restore only a group. */
     memcpy(best->values, et_params_values(loop->params), bytes);
     return ET_OK;
@@ -315,9 +315,9 @@ static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool 
         return et_fail(&loop->error, ET_EUSAGE, "%s has already started and has not ended", name);
     if (!*out) {
         if (!ET_VECTOR_GROW(metrics->pairs, metrics->pair_capacity, metrics->pair_count + 1))
-            return et_alloc_failed(&loop->error, sizeof *metrics->pairs, "a timer");
+            return et_alloc_failed(&loop->error, "a timer");
         et_loop_pair pair = { .name = et_arena_strdup(&loop->arena, name) };
-        status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
+        status = pair.name ? ET_OK : et_alloc_failed(&loop->error, "a timer");
         if (!status && !timer)
             status = et_statistics_new(&pair.collector, &loop->error);
         if (status)
@@ -412,7 +412,7 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
         return et_checkpoint_load_weights(loop->params, path, false, NULL, error);
     float *now = et_alloc(bytes, 1);
     if (!now)
-        return et_alloc_failed(error, bytes, "the best parameters");
+        return et_alloc_failed(error, "the best parameters");
     memcpy(now, et_params_values(loop->params), bytes);
     int status = et_checkpoint_load_weights(loop->params, path, false, NULL, error);
     for (int i = 0; !status && i < et_group_count(loop->group); i++)

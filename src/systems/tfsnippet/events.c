@@ -36,7 +36,7 @@ static int add_event(et_event_hub *hub, const char *name, et_error *error)
     char *copy =
         ET_VECTOR_GROW(hub->events, hub->capacity, hub->count + 1) ? et_strdup(name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + sizeof *hub->events, "an event");
+        return et_alloc_failed(error, "an event");
     hub->events[hub->count++] = (hub_event){ .name = copy };
     return ET_OK;
 }
@@ -60,7 +60,7 @@ int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, 
     if (!status && allowed) {
         hub->allowed = et_alloc_zero((size_t)count + 1, sizeof *hub->allowed);
         if (!hub->allowed)
-            status = et_alloc_failed(error, count * sizeof *hub->allowed, "events");
+            status = et_alloc_failed(error, "events");
         for (int i = 0; !status && i < count; i++)
             hub->allowed[i] = hub->events[i].name;
     }
@@ -115,7 +115,7 @@ int et_event_hub_on(et_event_hub *hub, const char *name, et_event_fn *call, void
         return status;
     if (!ET_VECTOR_APPEND(one->handlers, one->count, one->handlers_capacity,
                           (handler){ call, payload }))
-        return et_alloc_failed(error, sizeof *one->handlers, "a handler");
+        return et_alloc_failed(error, "a handler");
     return ET_OK;
 }
 

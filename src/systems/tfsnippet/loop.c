@@ -132,7 +132,7 @@ static int copy_options(et_loop *loop, const et_loop_options *given, et_error *e
     o->var_groups = names;
     o->summary_commit_freqs = NULL;
     loop->metrics.commits = commits;
-    return loop->arena.failed ? et_alloc_failed(error, 0, "a loop") : ET_OK;
+    return loop->arena.failed ? et_alloc_failed(error, "a loop") : ET_OK;
 }
 
 /* Matches from the start of a name, as Python's match. */
@@ -144,7 +144,7 @@ static int compile_skip(et_loop *loop, et_error *error)
         return ET_OK;
     char *anchored = et_arena_printf(&loop->arena, "\\A(?:%s)", pattern);
     if (!anchored)
-        return et_alloc_failed(error, strlen(pattern), "a pattern");
+        return et_alloc_failed(error, "a pattern");
     const char *items[] = { anchored };
     loop->options.summary_skip_pattern = NULL;
     return et_patterns_new(&loop->skip, (et_strings){ items, 1 }, "summary_skip_pattern", error);
@@ -182,7 +182,7 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     int status = check_options(params, options, error);
     et_loop *loop = status ? NULL : et_alloc_zero(1, sizeof *loop);
     if (!loop)
-        return status ? status : et_alloc_failed(error, sizeof *loop, "a loop");
+        return status ? status : et_alloc_failed(error, "a loop");
     loop->params = params;
     loop->clock.epoch_begun = loop->clock.step_begun = loop->best.value = (double)NAN;
     loop->best.step = -1;
@@ -263,7 +263,7 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
         ET_VECTOR_GROW(loop->own.objects, loop->own.object_capacity, loop->own.object_count + 1);
     const char *copy = grown ? keep(loop, name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name), "an object of a loop");
+        return et_alloc_failed(error, "an object of a loop");
     loop->own.objects[loop->own.object_count++] = (et_loop_object){ copy, kind, self };
     return ET_OK;
 }
@@ -356,7 +356,7 @@ static int save_objects(const void *self, et_value *dict, et_error *error)
         const et_loop_object *object = &loop->own.objects[i];
         et_value *one = et_value_set_dict(dict, object->name);
         status = one ? object->kind->save(object->self, one, error)
-                     : et_alloc_failed(error, 0, "a state tree");
+                     : et_alloc_failed(error, "a state tree");
         if (status)
             et_fail_while(error, status, "%s", object->name);
     }
@@ -465,7 +465,7 @@ static int write_graph(et_sink *writer, const et_pass *pass, et_error *error)
     int status =
         whole ? et_sink_write_message(writer, &(et_sink_message){ .nodes = nodes, .count = count },
                                       &any, error)
-              : et_alloc_failed(error, count * sizeof *nodes, "a graph");
+              : et_alloc_failed(error, "a graph");
     et_arena_release(&arena);
     return status;
 }
@@ -514,7 +514,7 @@ static int restore(et_loop *loop, et_error *error)
         et_strbuf_printf(line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
                          (long long)loop->at.epoch, (long long)loop->at.step, newest.text);
         if (line->failed)
-            status = et_alloc_failed(error, 0, "a line");
+            status = et_alloc_failed(error, "a line");
         else
             et_loop_print(loop, et_strbuf_text(line));
     }
@@ -549,7 +549,7 @@ static int open_writer(et_loop *loop, et_error *error)
         et_arena arena = ET_ARENA_INIT;
         et_value *values = et_value_dict(&arena);
         et_value_set_string(values, "graph", o->summary_graph);
-        status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
+        status = et_value_failed(values) ? et_alloc_failed(error, "a summary")
                                          : et_sink_write(own, 0, values, error);
         et_arena_release(&arena);
     }

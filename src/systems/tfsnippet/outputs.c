@@ -85,7 +85,7 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
     et_strbuf_reset(&j->row);
     et_strbuf_append_bytes(&j->row, &batch->filled[0], sizeof batch->filled[0]);
     if ((status = j->pack(j, batch, error)) ||
-        (j->row.failed && (status = et_alloc_failed(error, j->row.length, "outputs"))))
+        (j->row.failed && (status = et_alloc_failed(error, "outputs"))))
         return status;
     return et_eval_shard_keep_row(&j->share, j->row.data, j->row.length, error);
 }
@@ -216,7 +216,7 @@ static int add_outputs(void *self, const void *row, size_t size, et_error *error
         if (size < more)
             return fail_apart(error);
         if (!ET_VECTOR_GROW(o->data, o->capacity, used + more))
-            return et_alloc_failed(error, used + more, "outputs");
+            return et_alloc_failed(error, "outputs");
         memcpy(o->data + used, at, more);
         at += more;
         size -= more;
@@ -237,7 +237,7 @@ static int turn_all(void *self, et_error *error)
             continue;
         char *data = et_alloc(rows, o->outer * o->inner);
         if (!data)
-            return et_alloc_failed(error, rows * o->outer * o->inner, "outputs");
+            return et_alloc_failed(error, "outputs");
         for (size_t i = 0; i < rows; i++)
             for (size_t k = 0; k < o->outer; k++)
                 memcpy(data + (k * rows + i) * o->inner, o->data + (i * o->outer + k) * o->inner,
@@ -264,7 +264,7 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
         all->outputs[i].name = et_arena_strdup(&all->arena, names[i]);
     if (all->arena.failed) {
         et_outputs_free(all);
-        return et_alloc_failed(error, count * sizeof(output), "outputs");
+        return et_alloc_failed(error, "outputs");
     }
     *out = all;
     return ET_OK;

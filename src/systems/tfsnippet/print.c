@@ -120,7 +120,7 @@ static int sort_metrics(et_logger_list *out, et_logger *logger,
     logger->spare = (et_logger_list){ 0 };
     if (!ET_VECTOR_GROW(out->stats, out->capacity, logger->count + 1)) {
         give_back(logger, out);
-        return et_alloc_failed(error, logger->count * sizeof *out->stats, "a list of metrics");
+        return et_alloc_failed(error, "a list of metrics");
     }
     et_loop_stats *sorted = out->stats;
     out->count = 0;
@@ -527,7 +527,7 @@ int et_summarize_variables(const et_variable_shape *variables, int count,
     if (out.length)
         et_strbuf_truncate(&out, out.length - 1);
     if (out.failed)
-        status = et_alloc_failed(error, 0, "a table");
+        status = et_alloc_failed(error, "a table");
     else if (print)
         print(payload, et_strbuf_text(&out));
     else

@@ -118,11 +118,11 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
                        "two sources of steps have no name, so a checkpoint could not distinguish "
                        "them: name them with et_loop_add_source");
     if (!ET_VECTOR_GROW(flows->flows, flows->capacity, flows->count + 1))
-        return et_alloc_failed(error, sizeof *flows->flows, "a source");
+        return et_alloc_failed(error, "a source");
     const size_t length = sizeof "a loop (source )" + strlen(name);
     et_flow flow = { .name = et_strdup(name), .reader = et_alloc(length, 1), .empty = true };
     int status = flow.name && flow.reader ? et_batch_cursor_open(&flow.cursor, source, error)
-                                          : et_alloc_failed(error, length, "a source");
+                                          : et_alloc_failed(error, "a source");
     if (!status)
         snprintf(flow.reader, length, *name ? "a loop (source %s)" : "a loop", name);
     const et_value *restored = et_value_get(flows->restored, name);
@@ -228,7 +228,7 @@ static int save_flows(const void *self, et_value *dict, et_error *error)
     if (!waiting)
         return ET_OK;
     et_value *copy = et_value_set_dict(dict, "");
-    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
+    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, "a state tree");
 }
 
 /* A copy is kept for the source without a name, which comes with the first step. */
@@ -238,7 +238,7 @@ static int restore_flows(void *self, const et_value *dict, et_error *error)
     et_arena_release(&flows->arena);
     flows->restored = et_value_dict(&flows->arena);
     int status = flows->restored ? et_value_merge(flows->restored, dict, error)
-                                 : et_alloc_failed(error, 0, "the state");
+                                 : et_alloc_failed(error, "the state");
     for (const et_value *one = dict->first; !status && one; one = one->next) {
         et_flow *flow = NULL;
         for (size_t i = 0; i < flows->count; i++)

@@ -53,7 +53,7 @@ static int copy_names(et_summary_collector *c, et_strings names, et_error *error
             items[i] = et_arena_strdup(&c->arena, names.items[i]);
     }
     c->collections = (et_strings){ items, names.count };
-    return c->arena.failed ? et_alloc_failed(error, 0, "a collector of summaries") : ET_OK;
+    return c->arena.failed ? et_alloc_failed(error, "a collector of summaries") : ET_OK;
 }
 
 int et_summary_collector_new(et_summary_collector **out, et_summary_stack *stack,
@@ -108,7 +108,7 @@ int et_summary_stack_push(et_summary_stack *stack, et_summary_collector *collect
     const bool below = stack->count && stack->entries[stack->count - 1].auto_histogram;
     const bool on = histogram == ET_AUTO_HISTOGRAM_KEEP ? below : histogram == ET_AUTO_HISTOGRAM_ON;
     if (!ET_VECTOR_APPEND(stack->entries, stack->count, stack->capacity, (entry){ collector, on }))
-        return et_alloc_failed(error, sizeof *stack->entries, "a stack of collectors");
+        return et_alloc_failed(error, "a stack of collectors");
     return ET_OK;
 }
 
@@ -199,7 +199,7 @@ static int add_collection(et_summary_stack *stack, const char *name, et_error *e
         ET_VECTOR_GROW(stack->collections, stack->collection_capacity, stack->collection_count + 1);
     char *copy = grown ? et_strdup(name) : NULL;
     if (!copy)
-        return et_alloc_failed(error, strlen(name), "a collection of summaries");
+        return et_alloc_failed(error, "a collection of summaries");
     stack->collections[stack->collection_count++] = (collection){ copy, ET_STRBUF_INIT };
     return ET_OK;
 }
@@ -214,7 +214,7 @@ static int append(et_strbuf *summaries, const void *bytes, size_t length, et_err
         return ET_OK;
     summaries->failed = false;
     et_strbuf_truncate(summaries, before);
-    return et_alloc_failed(error, length, "a summary");
+    return et_alloc_failed(error, "a summary");
 }
 
 int et_summary_collector_add(et_summary_collector *c, const void *bytes, size_t length,

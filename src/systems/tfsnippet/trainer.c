@@ -54,7 +54,7 @@ static int add_measure(measured *measures, const et_loop_measure *one, const cha
     const char *copy = et_arena_strdup(&measures->arena, name);
     measures->index[i] = pass ? at : LOSSES;
     measures->metrics[measures->count++] = (et_loop_metric){ .name = copy, .value = NAN };
-    return copy ? ET_OK : et_alloc_failed(error, strlen(name), "a metric");
+    return copy ? ET_OK : et_alloc_failed(error, "a metric");
 }
 
 /* pass, if there is one, is prepared. unnamed: the name of a metric without a name; NULL: every
@@ -70,9 +70,7 @@ static int measures_init(measured *measures, et_pass *pass, const et_loop_measur
     measures->metrics = et_arena_array(&measures->arena, most, sizeof *measures->metrics);
     measures->given = et_arena_array(&measures->arena, most, sizeof *measures->given);
     measures->index = et_arena_array(&measures->arena, most, sizeof *measures->index);
-    int status = measures->arena.failed
-                     ? et_alloc_failed(error, most * sizeof *measures->metrics, "metrics")
-                     : ET_OK;
+    int status = measures->arena.failed ? et_alloc_failed(error, "metrics") : ET_OK;
     for (int i = 0; !status && i < count; i++)
         status = add_measure(measures, &list[i], unnamed, error);
     return status;
@@ -167,8 +165,7 @@ static int open_evaluator(et_loop_evaluator *e, et_error *error)
     e->sums = et_arena_array(&e->arena, count, sizeof *e->sums);
     e->weights = et_arena_array(&e->arena, count, sizeof *e->weights);
     e->last = et_arena_array(&e->arena, count, sizeof *e->last);
-    return e->arena.failed ? et_alloc_failed(error, 5 * count * sizeof *e->row, "an evaluator")
-                           : ET_OK;
+    return e->arena.failed ? et_alloc_failed(error, "an evaluator") : ET_OK;
 }
 
 int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
@@ -463,7 +460,7 @@ static int note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *erro
                              "the trainer before et_loop_begin, or call et_state_add_optimizer");
     if (!ET_VECTOR_APPEND(loop->own.optimizers, loop->own.optimizer_count,
                           loop->own.optimizer_capacity, optimizer))
-        return et_alloc_failed(error, sizeof *loop->own.optimizers, "a trainer's optimizer");
+        return et_alloc_failed(error, "a trainer's optimizer");
     return ET_OK;
 }
 
@@ -500,7 +497,7 @@ static int open_trainer(et_loop_trainer *t, et_error *error)
         for (int i = 0; i < o->summary_count; i++)
             et_value_set_float(t->summaries, o->summaries[i], 0);
         if (et_value_failed(t->summaries))
-            return et_alloc_failed(error, 0, "summaries");
+            return et_alloc_failed(error, "summaries");
     }
     if (o->optimizer && !o->step && (status = note_optimizer(t->loop, o->optimizer, error)))
         return status;
@@ -515,7 +512,7 @@ int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
     *out = NULL;
     et_loop_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
     if (!t)
-        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
+        return status ? status : et_alloc_failed(error, "a trainer");
     t->loop = loop;
     t->options = *options;
     status = open_trainer(t, error);
@@ -597,7 +594,7 @@ static int add_histogram(const et_loop_trainer *t, et_summary *summary, const ch
     for (int64_t i = 0; values && i < count; i++)
         values[i] = (double)from[i];
     int status = values ? et_summary_add_histogram(summary, name, values, count, error)
-                        : et_alloc_failed(error, count * sizeof *values, "a histogram");
+                        : et_alloc_failed(error, "a histogram");
     et_free(values);
     return status;
 }
@@ -744,7 +741,7 @@ int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, v
     if (status)
         return status;
     if (!ET_VECTOR_GROW(t->hooks, t->hook_capacity, t->hook_count + 1))
-        return et_alloc_failed(error, sizeof *t->hooks, "a hook");
+        return et_alloc_failed(error, "a hook");
     hook *h;
     if (ET_ALLOC(h, 1, "a hook", error))
         return ET_ENOMEM;

@@ -64,7 +64,7 @@ static int find_in(et_initial *initial, et_arena *arena, et_error *error)
         name = best ? "/" ET_CHECKPOINT_BEST : "";
     }
     initial->checkpoint = et_arena_printf(arena, "%s%s", initial->run, name);
-    return initial->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+    return initial->checkpoint ? ET_OK : et_alloc_failed(error, "a path");
 }
 
 int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
@@ -137,7 +137,7 @@ static int assign(const et_initial *initial, et_experiment *experiment, const ch
 {
     et_value *value = et_value_new(arena, text ? ET_VALUE_STRING : ET_VALUE_NULL);
     if (!value)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     value->text = value->string = text;
     return et_experiment_assign(experiment, initial->option, path, value, arena, error);
 }
@@ -155,7 +155,7 @@ static int take_settings(const et_initial *initial, et_experiment *experiment,
     if (!path)
         return ET_OK;
     et_value *tree = et_experiment_tree(other, arena);
-    int status = et_value_failed(tree) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    int status = et_value_failed(tree) ? et_alloc_failed(error, "settings") : ET_OK;
     for (; *path && !status; path++) {
         et_value *value = et_value_path(tree, *path);
         if (value && value->kind != ET_VALUE_NULL)

@@ -134,7 +134,7 @@ static int list_made(et_model_dir *dir, et_error *error)
     et_strbuf_append_char(&list, 0);
     dir->made = et_strbuf_detach(&list);
     et_strbuf_release(&list);
-    return dir->made ? ET_OK : et_alloc_failed(error, strlen(dir->path), "a path");
+    return dir->made ? ET_OK : et_alloc_failed(error, "a path");
 }
 
 /* Skips paths that are missing or cannot be removed: a folder with other contents stays, and so do

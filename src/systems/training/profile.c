@@ -44,7 +44,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     et_profile_print(&profile, &text);
     /* All appends are checked at once. */
     if (text.failed)
-        status = et_alloc_failed(error, text.length, "the table of a profile");
+        status = et_alloc_failed(error, "the table of a profile");
     else
         text.data[text.length - 1] = 0; /* the line end that showing adds */
     if (!status)

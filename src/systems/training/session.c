@@ -321,7 +321,7 @@ static void *write_begin(void *self)
     if (s->facts.settings)
         add_settings(&list, "", s->facts.settings);
     int status = list.failed
-                     ? et_alloc_failed(&reason, 0, "settings")
+                     ? et_alloc_failed(&reason, "settings")
                      : et_events_open(&s->shown, s->model_dir, ET_EVENTS_SETTINGS, 0, &reason);
     if (!status)
         status = et_events_settings(s->shown, list.items, list.count, &reason);

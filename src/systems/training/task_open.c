@@ -180,7 +180,7 @@ int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
     int status = missing ? et_fail(error, ET_EUSAGE, "et_task_open: %s is NULL", missing) : ET_OK;
     et_task_opened *o = status ? NULL : et_alloc_zero(1, sizeof *o);
     if (!o)
-        return status ? status : et_alloc_failed(error, sizeof *o, "a task");
+        return status ? status : et_alloc_failed(error, "a task");
     o->kind = kind;
     o->program = (et_program){ .name = "etude", .kinds = &o->kind, .count = 1 };
     o->name = experiment;
@@ -189,7 +189,7 @@ int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
                                .option = "et_task_open_from" };
     o->context = *context;
     et_assert(init || !o->arena.failed);
-    status = o->arena.failed ? et_alloc_failed(error, strlen(init), "a path")
+    status = o->arena.failed ? et_alloc_failed(error, "a path")
                              : et_together_run(context->comm, open_all, o, error);
     if (status) {
         release(o);
@@ -236,7 +236,7 @@ static int choose_best(et_task_opened *o, et_task_trainer *trainer, et_controlle
         options->patience = o->plan.early_stopping.patience;
         options->target = o->targeted ? &o->target : NULL;
     }
-    return options->run.best_tie ? ET_OK : et_alloc_failed(error, 0, "a name");
+    return options->run.best_tie ? ET_OK : et_alloc_failed(error, "a name");
 }
 
 int et_task_controller_config(const et_task *task, et_task_trainer *trainer,

@@ -508,7 +508,7 @@ static int measure(et_training *t, const char *run, et_error *error)
     }
     /* The trainer's own, which is closed before the results are read. */
     if (!status && m->pace.unit && !(m->pace.unit = et_arena_strdup(o->arena, m->pace.unit)))
-        status = et_alloc_failed(error, 0, "results");
+        status = et_alloc_failed(error, "results");
     return status;
 }
 

@@ -340,7 +340,7 @@ static int choose_best(et_training *t, et_error *error)
     if (status || !t->best_metric)
         return status;
     t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, t->arena);
-    return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
+    return t->best_tie ? ET_OK : et_alloc_failed(error, "a name");
 }
 
 /* The mode `train` does not validate. */
@@ -373,7 +373,7 @@ static int open_console(et_training *t, const char *directory, int64_t interval,
     };
     int status = table.log ? et_sink_console_open(&sinks[0], o->progress,
                                                   o->verbose ? NULL : in_table, error)
-                           : et_alloc_failed(error, strlen(directory), "a path");
+                           : et_alloc_failed(error, "a path");
     if (!status)
         status = et_training_table_open(&sinks[1], &table, error);
     if (!status)

@@ -184,12 +184,12 @@ static int identify(const et_task *task, et_value *identity, et_error *error)
 {
     const several *s = downcast(task);
     et_value *tasks = et_value_set_dict(identity, ET_MULTITASK_TASKS);
-    int status = tasks ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = tasks ? ET_OK : et_alloc_failed(error, "settings");
     for (int i = 0; i < s->count && !status; i++) {
         const part *one = &s->parts[i];
         et_value *own =
             et_value_set_dict(tasks, et_multitask_routine_at(s->settings, i)->task_name);
-        status = !own                  ? et_alloc_failed(error, 0, "settings")
+        status = !own                  ? et_alloc_failed(error, "settings")
                  : one->kind->identify ? one->kind->identify(one->task, own, error)
                                        : ET_OK;
     }
@@ -218,7 +218,7 @@ static int print_task(const et_task_kind *kind, const void *options, et_arena *a
     const et_value *values = et_fields_effective(kind->fields, options, arena);
     if (values)
         et_yaml_print(out, values);
-    return values && !out->failed ? ET_OK : et_alloc_failed(error, 0, "settings");
+    return values && !out->failed ? ET_OK : et_alloc_failed(error, "settings");
 }
 
 /* Finds the kind's experiment that the task's settings resemble, for its name in messages. An
@@ -261,7 +261,7 @@ static int write_member(const et_multitask_settings *settings, int i, const char
                                       et_multitask_kind_of(settings, i)->name);
     if (!status)
         status = member.settings ? et_artifact_write_member(folder, &member, error)
-                                 : et_alloc_failed(error, 0, "settings");
+                                 : et_alloc_failed(error, "settings");
     et_arena_release(&arena);
     return status;
 }
@@ -284,7 +284,7 @@ static int open_part(several *s, int i, et_error *error)
         context.shown_dir =
             et_arena_printf(&s->arena, "%s/" ET_MULTITASK_FOLDER, s->context.shown_dir, i + 1);
     if (!naming.prefix || !context.model_dir || (s->context.shown_dir && !context.shown_dir))
-        return et_alloc_failed(error, 0, "a task");
+        return et_alloc_failed(error, "a task");
     int status = s->context.reader ? ET_OK : et_directory_make(context.model_dir, error);
     if (!status && !s->context.reader)
         status = write_member(s->settings, i, context.model_dir, error);
@@ -337,7 +337,7 @@ static int open_task(et_task **out, const void *options, const et_task_context *
     part *parts = s ? et_alloc_zero(count, sizeof *parts) : NULL;
     if (!parts) {
         et_free(s);
-        return status ? status : et_alloc_failed(error, sizeof *s, "a task");
+        return status ? status : et_alloc_failed(error, "a task");
     }
     *s = (several){ .task = { .class = &class,
                               .logging_dir = context->model_dir,
@@ -508,7 +508,7 @@ static int make(et_multitask_kind *kind, et_error *error)
                                 .set_batch = et_multitask_set_batch,
                                 .file = file,
                                 .rules = kind->rules };
-    return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
+    return kind->arena.failed ? et_alloc_failed(error, "a kind of task") : ET_OK;
 }
 
 int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *kinds, int count,

@@ -288,7 +288,7 @@ static int read_batch(const et_multitask_settings *settings, int i, const char *
                                         "--memory: tasks of %s do not define which setting is the "
                                         "batch size; set the batch size instead",
                                         kind->name)
-                 : !echo      ? et_alloc_failed(error, 0, "settings")
+                 : !echo      ? et_alloc_failed(error, "settings")
                  : !value || value->kind != ET_VALUE_INT || value->integer < 1
                      ? et_fail(error, ET_ECONFIG, "--memory: task %s: %s is not set; set it first",
                                et_multitask_routine_at(settings, i)->task_name, whole)
@@ -304,7 +304,7 @@ static int write_batch(const et_multitask_settings *settings, int i, const char 
     et_arena arena = ET_ARENA_INIT;
     const et_fields_origin from = { .name = "--memory", .arena = &arena };
     et_value *value = et_value_new(&arena, ET_VALUE_INT);
-    int status = value ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = value ? ET_OK : et_alloc_failed(error, "settings");
     if (value) {
         value->integer = batch;
         status = et_fields_set_from(&from, et_multitask_kind_of(settings, i)->fields,

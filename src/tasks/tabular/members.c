@@ -99,7 +99,7 @@ int et_pack_optimization(et_optimization_options *out, const et_optimization_opt
     const double rest = muon ? from->optimizer.muon.adam_rate : 1;
     et_parameter_group_options *groups = et_arena_array(arena, count, sizeof *groups);
     if (!groups)
-        return et_alloc_failed(error, count * sizeof *groups, "parameter groups");
+        return et_alloc_failed(error, "parameter groups");
     if (own->count)
         memcpy(groups, own->items, own->count * sizeof *groups);
     for (size_t i = own->count; i < count; i += 2) {
@@ -119,6 +119,5 @@ int et_pack_optimization(et_optimization_options *out, const et_optimization_opt
     *out = *from;
     out->parameter_groups.items = groups;
     out->parameter_groups.count = count;
-    return arena->failed ? et_alloc_failed(error, count * sizeof *groups, "parameter groups")
-                         : ET_OK;
+    return arena->failed ? et_alloc_failed(error, "parameter groups") : ET_OK;
 }

@@ -138,7 +138,7 @@ int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t 
     const size_t size = sizeof(ordered) + members * sizeof(et_random_order);
     ordered *self = et_alloc_zero(1, size);
     if (!self)
-        return et_alloc_failed(error, size, "an order of rows");
+        return et_alloc_failed(error, "an order of rows");
     self->samples = *samples;
     self->samples.class = &ordered_class;
     self->samples.count = self->samples.total[0] = count;

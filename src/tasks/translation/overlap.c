@@ -165,7 +165,7 @@ static int read_text(overlap *o, const et_corpus_paths *paths, visit_fn *visit, 
         if (status || !pair.source)
             break;
         if (!visit(o, &pair, set))
-            status = et_alloc_failed(error, 2 * (size_t)o->pairs * sizeof(known), "pairs");
+            status = et_alloc_failed(error, "pairs");
     }
     et_corpus_close(corpus);
     return status;
@@ -281,7 +281,7 @@ int et_translation_tell_overlap(const et_overlap_texts *texts, et_error *error)
     et_error unread = ET_ERROR_INIT;
     overlap o = { .texts = texts, .of = et_alloc_zero(1, sizeof(profile)) };
     if (!o.of)
-        return et_alloc_failed(error, sizeof(profile), "pairs");
+        return et_alloc_failed(error, "pairs");
     if (!training)
         training = find_training(&own, texts->train_data) ? &own : &none;
     /* A file that cannot be read ends the warnings; whoever needs the file says so. */

@@ -56,7 +56,7 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     if (!status && *text && rules) {
         et_punctuation_normalize(rules, *text, *length, &source->normalized);
         if (source->normalized.failed)
-            return et_alloc_failed(error, *length, "a line");
+            return et_alloc_failed(error, "a line");
         *text = et_strbuf_text(&source->normalized);
         *length = source->normalized.length;
     }
@@ -85,7 +85,7 @@ static int find_symbols(const opening *o, et_strings *symbols, const char ***ite
     size_t count = 0;
     *items = all;
     if (!all)
-        return et_alloc_failed(error, given->count * sizeof *all, "symbols");
+        return et_alloc_failed(error, "symbols");
     for (size_t i = 0; i < given->count; i++)
         all[count++] = given->items[i];
     for (size_t i = 0; o->role->of[ET_SIDE_SOURCE] && i < input->count; i++) {
@@ -162,7 +162,7 @@ static int read_folder(const opening *o, char **bytes, size_t *length, et_error 
         return status;
     const char *model = et_import_vocabulary(from, o->role->of[ET_SIDE_TARGET], length);
     *bytes = et_strndup(model, *length);
-    return *bytes ? ET_OK : et_alloc_failed(error, *length, "a vocabulary");
+    return *bytes ? ET_OK : et_alloc_failed(error, "a vocabulary");
 }
 
 /* A model's file, an export that has one for this role, or a folder of another program. */
@@ -185,7 +185,7 @@ static int find_origin(char **out, const char *given, const char *file, et_error
     const bool whole = given && (et_import_is_folder(given) || et_safetensors_is_name(given));
     const bool part = given && !whole && !strcmp(et_path_base(given), file);
     *out = whole ? et_strdup(given) : part ? et_strdup(et_path_parent(given).text) : NULL;
-    return *out || (!whole && !part) ? ET_OK : et_alloc_failed(error, 0, "a path");
+    return *out || (!whole && !part) ? ET_OK : et_alloc_failed(error, "a path");
 }
 
 /* *bytes: free with et_free; NULL: no lexicon. */
@@ -199,7 +199,7 @@ static int read_lexicon(const opening *o, const char *origin, char **bytes, size
         int status = et_translation_foreign(o->task, origin, &from, error);
         const char *lexicon = status ? NULL : et_import_lexicon(from, length);
         *bytes = lexicon ? et_strndup(lexicon, *length) : NULL;
-        return lexicon && !*bytes ? et_alloc_failed(error, *length, "a lexicon") : status;
+        return lexicon && !*bytes ? et_alloc_failed(error, "a lexicon") : status;
     }
     int status = et_artifact_open(&artifact, origin, error);
     if (!status && et_artifact_has(&artifact, ET_TRANSLATION_LEXICON))
@@ -321,7 +321,7 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
     task->vocabulary_paths[number] = path;
     o.path = path;
     if (!path)
-        return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+        return et_alloc_failed(error, "a path");
     const et_translation_vocabulary *settings = &task->options.vocabulary;
     const et_translation_side both = { settings->size, task->options.sentencepiece_model_path };
     const et_translation_side *own = !o.role->of[ET_SIDE_TARGET]   ? &settings->source
@@ -358,10 +358,9 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
         return status;
     const et_strings *tokens = &task->options.model.suppressed_tokens;
     task->suppressed = et_alloc(tokens->count, sizeof *task->suppressed);
-    return task->suppressed
-               ? et_vocabularies_find_suppressed(task->sides.target, tokens, task->suppressed,
-                                                 error)
-               : et_alloc_failed(error, tokens->count * sizeof *task->suppressed, "tokens");
+    return task->suppressed ? et_vocabularies_find_suppressed(task->sides.target, tokens,
+                                                              task->suppressed, error)
+                            : et_alloc_failed(error, "tokens");
 }
 
 /* ---- of another text ---- */
@@ -429,7 +428,7 @@ int et_translation_check_tags(const et_translation_task *task, const et_encoded 
     et_strbuf list = ET_STRBUF_INIT;
     const int32_t tags = et_language_tags_list(task->sides.source, &list);
     int32_t *ids = tags ? et_alloc(encoded->sizes.longest_source, sizeof *ids) : NULL;
-    int status = tags && (!ids || list.failed) ? et_alloc_failed(error, 0, "a sentence") : ET_OK;
+    int status = tags && (!ids || list.failed) ? et_alloc_failed(error, "a sentence") : ET_OK;
     const int64_t untagged = tags && !status ? count_untagged(task->sides.source, encoded, ids) : 0;
     if (untagged)
         et_log(ET_LOG_WARNING,

@@ -269,7 +269,7 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_a
     const char **references = et_arena_array(arena, count, sizeof *references);
     scored->references = references;
     if (!references)
-        return et_alloc_failed(error, count * sizeof(char *), "references");
+        return et_alloc_failed(error, "references");
     et_corpus *corpus;
     et_corpus_pair pair;
     int status = et_corpus_open(&corpus, paths, error);
@@ -286,7 +286,7 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_a
             break;
         char *reference = et_arena_alloc(arena, pair.target_length + 1);
         if (!reference)
-            status = et_alloc_failed(error, pair.target_length, "references");
+            status = et_alloc_failed(error, "references");
         else
             references[i] = memcpy(reference, pair.target, pair.target_length);
     }
@@ -793,7 +793,7 @@ int et_translation_identify(const et_task *task, et_value *identity, et_error *e
     return et_value_set_string(identity, ET_IDENTITY_DATA,
                                et_checksum_print(et_translation_input_key(&self->training)).digits)
                ? ET_OK
-               : et_alloc_failed(error, 0, "settings");
+               : et_alloc_failed(error, "settings");
 }
 
 int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,

@@ -127,7 +127,7 @@ static int translation_source(const et_encoded *encoded, int64_t pair,
         et_encoded_truncated_length(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX);
     int32_t *ids = et_arena_array(arena, length, sizeof *ids);
     if (!ids)
-        return et_alloc_failed(error, length * sizeof *ids, "a source");
+        return et_alloc_failed(error, "a source");
     et_encoded_truncated_ids(encoded, pair, false, ET_TRANSLATION_SOURCE_MAX, ids);
     *sentence = (et_decoder_sentence){ .source = ids, .length = length };
     return ET_OK;
@@ -224,7 +224,7 @@ static int log_results(et_value *logs, const et_decoder_sentence *sentences, int
         log_ids(outputs, best->ids, best->count);
         et_value_add_float(scores, best->score);
     }
-    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+    return et_value_failed(logs) ? et_alloc_failed(error, "a step's logs") : ET_OK;
 }
 
 /* The text of a number, and the pair in it; NULL: no pair has it. */
@@ -278,7 +278,7 @@ static int log_search(et_translation_task *task, const et_batch *batch, bool ste
         status = check_positions(&s, error);
     et_decoder_sentence *sentences = et_arena_array(&arena, batch->filled[0], sizeof *sentences);
     if (!status && !sentences)
-        status = et_alloc_failed(error, 0, "sentences");
+        status = et_alloc_failed(error, "sentences");
     for (int64_t i = 0; !status && i < s.count; i++) {
         sentences[i] = source_at(&s, i);
         if (step)
@@ -318,7 +318,7 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
     for (int64_t i = 0; i < now->inputs->filled[0]; i++)
         et_value_add_int(ids, now->inputs->sample[i]);
     if (now->internals && now->internals->reduces)
-        return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+        return et_value_failed(logs) ? et_alloc_failed(error, "a step's logs") : ET_OK;
     return log_search(et_translation_task_of(self), now->inputs, true, logs, error);
 }
 
@@ -380,7 +380,7 @@ int et_translation_aggregate(et_task *self, et_value *state, const et_value *ste
         for (int i = 1; i < 3; i++)
             from[i] = from[i] ? from[i]->next : NULL;
     }
-    return et_value_failed(state) ? et_alloc_failed(error, 0, "the state of a validation") : ET_OK;
+    return et_value_failed(state) ? et_alloc_failed(error, "the state of a validation") : ET_OK;
 }
 
 /* Translations in a log, which TensorBoard shows under "Text". */
@@ -406,7 +406,7 @@ static int log_perplexity(et_value *logs, et_error *error)
         return status;
     return et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll))
                ? ET_OK
-               : et_alloc_failed(error, 0, "a log");
+               : et_alloc_failed(error, "a log");
 }
 
 /* ---- pairs of a state ---- */
@@ -444,7 +444,7 @@ static int read_state(const et_value *state, all_translated *all, et_arena *aren
                        " of equal length; make it with aggregate_logs");
     all->pairs = et_arena_array(arena, ids->count, sizeof *all->pairs);
     if (!all->pairs)
-        return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
+        return et_alloc_failed(error, "validation");
     const et_value *id = ids->first, *output = outputs->first;
     for (; id; id = id->next, output = output->next, all->count++)
         all->pairs[all->count] =
@@ -463,7 +463,7 @@ static int read_output(const et_translation_task *task, translated *one, et_aren
     et_decoder_result *result = et_arena_array(arena, 1, sizeof *result);
     int count = 0;
     if (!ids || !result)
-        return et_alloc_failed(error, one->outputs->count * sizeof *ids, "a translation");
+        return et_alloc_failed(error, "a translation");
     for (const et_value *id = one->outputs->first; id; id = id->next, count++) {
         if (id->kind != ET_VALUE_INT || id->integer < 0 ||
             id->integer >= et_vocabulary_size(task->sides.target))
@@ -507,7 +507,7 @@ static int search(et_translation_task *task, all_translated *all, et_arena *aren
     et_decoder_sentence *sentences = et_arena_array(arena, all->count, sizeof *sentences);
     int64_t left = 0;
     if (!sentences)
-        return et_alloc_failed(error, all->count * sizeof *sentences, "validation");
+        return et_alloc_failed(error, "validation");
     for (int64_t i = 0; i < all->count; i++) {
         sentences[i] = all->pairs[i].sentence;
         left += !all->pairs[i].outputs;
@@ -666,7 +666,7 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
     const et_path directory = et_path_of(task->context.model_dir, ET_TRANSLATION_OUTPUT);
     const char *name = scored ? scored->name : NULL;
     if (text->failed)
-        return et_alloc_failed(error, text->length, "translations");
+        return et_alloc_failed(error, "translations");
     int status = et_directory_make(directory.text, error);
     return status ? status
                   : et_file_write(et_path_print("%s/%lld%s%s.txt", directory.text, (long long)step,
@@ -711,7 +711,7 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
     for (int k = 0; k < SCORES && !status; k++)
         if (!(status = et_score_value(s[k], &score, error)) &&
             !et_value_set_float(results, score_names[k], score.score))
-            status = et_alloc_failed(error, 0, "a log");
+            status = et_alloc_failed(error, "a log");
     if (!status) {
         task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
         task->best_bleu = fmax(task->best_bleu, task->bleu);

@@ -43,9 +43,7 @@ static int list_tensors(et_checkpoints *self, et_error *error)
         copied += from->foreign ? (size_t)et_shape_count(from->shape) : 0;
     }
     self->copies = copied ? et_alloc(copied, sizeof *self->copies) : NULL;
-    return self->copies || !copied
-               ? ET_OK
-               : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
+    return self->copies || !copied ? ET_OK : et_alloc_failed(error, "checkpoints");
 }
 
 int et_checkpoint_check_link(const char *name, et_error *error)
@@ -159,7 +157,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     int status = check_options(model_dir, state, options, error);
     et_checkpoints *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "checkpoints");
+        return status ? status : et_alloc_failed(error, "checkpoints");
     self->state = state;
     if (options)
         self->options = *options;

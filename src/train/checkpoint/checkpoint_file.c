@@ -52,7 +52,7 @@ int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *wri
     const et_value *metadata = et_checkpoint_file_metadata(step, state, &arena);
     int status = metadata ? et_safetensors_draft(writer, written, path, items, count, reader,
                                                  metadata, error)
-                          : et_alloc_failed(error, strlen(state), "a checkpoint");
+                          : et_alloc_failed(error, "a checkpoint");
     et_arena_release(&arena);
     return status;
 }

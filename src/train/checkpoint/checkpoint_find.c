@@ -137,7 +137,7 @@ static int newest_in(et_safetensors **file, int64_t *step, char **path, const ch
     if (!status) {
         *path = et_path_join(directory, manifest.entries[index].file);
         if (!*path)
-            status = et_alloc_failed(error, strlen(directory), "a path");
+            status = et_alloc_failed(error, "a path");
     }
     et_manifest_release(&manifest);
     return status;
@@ -182,7 +182,7 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
             continue;
         *step = entry->step;
         *path = et_path_join(directory.text, entry->file);
-        status = *path ? ET_OK : et_alloc_failed(error, 0, "a path");
+        status = *path ? ET_OK : et_alloc_failed(error, "a path");
     }
     et_manifest_release(&manifest);
     return status == ET_ENOTFOUND ? ET_OK : status;
@@ -222,7 +222,7 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
                                         model_dir, et_value_get(info, ET_CHECKPOINT_STEP)->integer)
                               .text);
         if (!*path)
-            status = et_alloc_failed(error, strlen(model_dir), "a path");
+            status = et_alloc_failed(error, "a path");
     }
     et_arena_release(&arena);
     return status;
@@ -254,5 +254,5 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
             "%s: no checkpoint of step %s; `etude inspect` lists them, or use best or newest",
             model_dir, name);
     *path = et_strdup(found.text);
-    return *path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
+    return *path ? ET_OK : et_alloc_failed(error, "a path");
 }

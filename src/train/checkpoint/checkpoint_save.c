@@ -157,7 +157,7 @@ static void add_name(names *n, const char *name)
 
 static int check_names(const names *n, et_error *error)
 {
-    return n->failed ? et_alloc_failed(error, n->count, "names of files") : ET_OK;
+    return n->failed ? et_alloc_failed(error, "names of files") : ET_OK;
 }
 
 static void release_names(names *n)
@@ -494,7 +494,7 @@ static int print_state(et_checkpoints *self, et_error *error)
         et_json_print(&self->job.state, tree, 0);
     et_arena_release(&arena);
     if (!status && self->job.state.failed)
-        status = et_alloc_failed(error, self->job.state.length, "the state's text");
+        status = et_alloc_failed(error, "the state's text");
     return status;
 }
 
@@ -523,8 +523,7 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
         et_json_print(text, info, 4);
     et_strbuf_append_char(text, '\n');
     et_arena_release(&arena);
-    return whole && !text->failed ? ET_OK
-                                  : et_alloc_failed(error, text->length, ET_CHECKPOINT_INFO);
+    return whole && !text->failed ? ET_OK : et_alloc_failed(error, ET_CHECKPOINT_INFO);
 }
 
 /* reading: the thread reads the state's arrays. */
@@ -736,9 +735,8 @@ int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et
             held->arrays = et_alloc(count, sizeof *held->arrays);
         if (!held->items)
             held->items = et_alloc(checkpoints->item_count, sizeof *held->items);
-        status = held->arrays && held->items
-                     ? ET_OK
-                     : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
+        status =
+            held->arrays && held->items ? ET_OK : et_alloc_failed(error, "the best checkpoint");
     }
     if (status || (status = print_info(checkpoints, step, metrics, error)) ||
         (status = print_state(checkpoints, error)))

@@ -119,8 +119,7 @@ int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error 
     const bool by_rows = et_stored_weight_by_rows(name);
     int8_t *q = et_alloc(rows, columns);
     float *scale = et_alloc((size_t)(by_rows ? rows : columns), sizeof *scale);
-    int status =
-        q && scale ? ET_OK : et_alloc_failed(error, (size_t)(rows * columns), "weights as bytes");
+    int status = q && scale ? ET_OK : et_alloc_failed(error, "weights as bytes");
     if (!status) {
         et_row_weight_to_bytes(q, scale, w, rows, columns, by_rows);
         et_row_weight_from_bytes(w, q, scale, rows, columns, by_rows);
@@ -178,7 +177,7 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
         if (!found[i])
             found[i] = find_named(file, name, choice.averages, arena);
         status = arena->failed
-                     ? et_alloc_failed(error, strlen(name), "a name")
+                     ? et_alloc_failed(error, "a name")
                      : check_weight(file, found[i], name, et_params_shape(params, i), path, error);
     }
     return status;
@@ -216,7 +215,7 @@ static int load(et_params *params, et_safetensors **file, const char *path,
     size_t count = (size_t)et_params_count(params);
     const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
     int status = found ? find_all(found, params, *file, path, choice, wanted, &arena, error)
-                       : et_alloc_failed(error, count * sizeof *found, "a list of weights");
+                       : et_alloc_failed(error, "a list of weights");
     et_assert(choice.mapped || et_params_ready(params));
     if (!status && choice.mapped && can_map(*file, found, count)) {
         status = et_params_map(params, *file, found, error);
@@ -349,7 +348,7 @@ int et_checkpoint_find_weights(char **path, const char *given, et_error *error)
             error, ET_ENOTFOUND,
             "no checkpoint here; name a run's directory, its best/, or a file of weights");
     *path = et_strdup(from);
-    return *path ? ET_OK : et_alloc_failed(error, strlen(from), "a path");
+    return *path ? ET_OK : et_alloc_failed(error, "a path");
 }
 
 static bool any_name(const et_params *params, const et_patterns *wanted)
@@ -523,7 +522,7 @@ static int compare(average *all, et_arena *arena, et_error *error)
     all->from =
         et_arena_array(arena, all->item_count * all->count, sizeof(et_safetensors_tensor *));
     if (!all->from)
-        return et_alloc_failed(error, all->item_count, "an average");
+        return et_alloc_failed(error, "an average");
     for (size_t f = 0; f < all->count; f++) {
         if (count_weights(all->files[f]) != all->item_count)
             return et_fail(error, ET_ECONFIG,
@@ -575,11 +574,11 @@ static int make_items(average *all, et_arena *arena, et_error *error)
                            all->paths[0], weight->name, et_dtype_name(weight->dtype));
         void *data = et_arena_alloc(arena, weight->bytes);
         if (!data)
-            return et_alloc_failed(error, weight->bytes, "an average");
+            return et_alloc_failed(error, "an average");
         all->items[all->item_count++] =
             (et_safetensors_item){ weight->name, { data, ET_F32, weight->shape } };
     }
-    return all->items ? ET_OK : et_alloc_failed(error, 0, "an average");
+    return all->items ? ET_OK : et_alloc_failed(error, "an average");
 }
 
 /* {"average":{"files":3,"of":"averages"},"identity":{...}}: no tree of a run, so a restore from it
@@ -595,11 +594,11 @@ static int write_average(const average *all, const char *path, et_arena *arena, 
     et_value *identity = all->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
     int status = identity ? et_value_merge(identity, all->identity, error) : ET_OK;
     if (!status && et_value_failed(tree))
-        status = et_alloc_failed(error, 0, "an average");
+        status = et_alloc_failed(error, "an average");
     if (!status)
         et_json_print(&state, tree, 0);
     if (!status && state.failed)
-        status = et_alloc_failed(error, state.length, "an average");
+        status = et_alloc_failed(error, "an average");
     if (!status)
         status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
                                           NULL, all->step, et_strbuf_text(&state), error);
@@ -615,7 +614,7 @@ int et_checkpoint_average(const char *const *paths, size_t count, bool live_weig
     et_arena arena = ET_ARENA_INIT;
     average all = { .paths = paths, .count = count };
     all.files = et_arena_array(&arena, count, sizeof *all.files);
-    int status = all.files ? open_all(&all, error) : et_alloc_failed(error, count, "an average");
+    int status = all.files ? open_all(&all, error) : et_alloc_failed(error, "an average");
     if (!status && !(status = compare_identities(&all, &arena, error)) &&
         !(status = choose(&all, live_weights, error)) &&
         !(status = make_items(&all, &arena, error)))

@@ -170,8 +170,8 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
     for (size_t i = manifest.count; i-- && !status && !out->checkpoint;) {
         const char *path =
             et_arena_printf(arena, "%s/%s", directory.text, manifest.entries[i].file);
-        status = path ? et_identity_of_file(out, path, arena, error)
-                      : et_alloc_failed(error, strlen(directory.text), "a path");
+        status =
+            path ? et_identity_of_file(out, path, arena, error) : et_alloc_failed(error, "a path");
     }
     et_manifest_release(&manifest);
     return status;

@@ -132,10 +132,10 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
         return status;
     size_t wanted = state->part_count + 1;
     if (!ET_VECTOR_GROW(state->parts, state->part_capacity, wanted))
-        return et_alloc_failed(error, wanted * sizeof *state->parts, "a state tree");
+        return et_alloc_failed(error, "a state tree");
     char *copy = et_strdup(name);
     if (!copy)
-        return et_alloc_failed(error, strlen(name) + 1, "a state's name");
+        return et_alloc_failed(error, "a state's name");
     state->parts[state->part_count++] = (part){ copy, class, self, false };
     return ET_OK;
 }
@@ -154,14 +154,14 @@ int et_state_add_optional(et_state *state, const char *name, const et_part_class
 static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
 {
     if (!name)
-        return et_alloc_failed(error, 0, "a state's name");
+        return et_alloc_failed(error, "a state's name");
     et_assert(data);
     size_t wanted = state->tensor_count + 1;
     int status = check_new(state, name, et_state_tensor_find(state, name), error);
     if (!status && !ET_VECTOR_GROW(state->tensors, state->tensor_capacity, wanted))
-        status = et_alloc_failed(error, wanted * sizeof *state->tensors, "a state tree");
+        status = et_alloc_failed(error, "a state tree");
     if (!status && !et_map_put(&state->by_name, name, (int64_t)state->tensor_count))
-        status = et_alloc_failed(error, 0, "a state's name");
+        status = et_alloc_failed(error, "a state's name");
     if (status) {
         et_free(name);
         return status;
@@ -390,11 +390,11 @@ int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_err
         et_value *dict = et_value_set_dict(*out, one->name);
         int status = dict ? one->class->save(one->self, dict, error) : ET_OK;
         if (!status && et_value_failed(dict))
-            status = et_alloc_failed(error, 0, "a state tree");
+            status = et_alloc_failed(error, "a state tree");
         if (status)
             return et_fail_while(error, status, "saving %s", one->name);
     }
-    return *out ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+    return *out ? ET_OK : et_alloc_failed(error, "a state tree");
 }
 
 /* Both ways: a part without values could not be restored, values without a part would be lost
@@ -562,8 +562,7 @@ int et_tensor_shards_read(const et_state *state, size_t tensor, et_safetensors_t
     int64_t number = (int64_t)tensor;
     et_assert(t->cut && !et_comm_rank(comm));
     float *room = et_alloc(CHUNK, sizeof *room);
-    int status = room ? say(state, &number, error)
-                      : et_alloc_failed(error, CHUNK * sizeof *room, "a rank's part");
+    int status = room ? say(state, &number, error) : et_alloc_failed(error, "a rank's part");
     bool asked = !status;
     if (!status && t->cut[1])
         status = take(payload, t->data, t->cut[1] * sizeof *t->data, error);

@@ -157,7 +157,7 @@ int et_value_read_bytes(et_value **out, et_arena *arena, const void *bytes, size
     *out = NULL;
     return r.wrong || r.left
                ? et_fail(error, ET_EFORMAT, "values of another process are incomplete")
-               : et_alloc_failed(error, size, "values of another process");
+               : et_alloc_failed(error, "values of another process");
 }
 
 /* ---- broadcasts ---- */
@@ -174,7 +174,7 @@ int et_values_broadcast(const et_value *values, const et_value **out, et_arena *
     if (root && !status)
         et_value_write_bytes(&written, values);
     if (written.failed)
-        status = et_alloc_failed(error, written.length, "values");
+        status = et_alloc_failed(error, "values");
     void *bytes = written.data;
     size_t size = written.length;
     status = et_together_hand_out(comm, status, &bytes, &size, error);
@@ -215,7 +215,7 @@ static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error
     size_t count = et_state_tensor_count(state);
     unsigned char *read = et_alloc(count, 1);
     if (!status && !read)
-        status = et_alloc_failed(error, count, "tensors of the state");
+        status = et_alloc_failed(error, "tensors of the state");
     for (size_t i = 0; read && i < count; i++) {
         const et_state_tensor *t = et_state_tensor_at(state, i);
         read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;

@@ -440,7 +440,7 @@ static int make_buffers(et_bucket_sum *self, et_error *error)
     self->room = et_alloc_aligned(self->room_size, 64);
     self->part = et_alloc_zero(p->begin[self->ranks], sizeof *self->part);
     if (!made || !self->room || !self->part)
-        return et_alloc_failed(error, self->room_size, "other ranks' gradients");
+        return et_alloc_failed(error, "other ranks' gradients");
     memset(self->room, 0, self->room_size);
     return ET_OK;
 }

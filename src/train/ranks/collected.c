@@ -9,9 +9,7 @@ int et_collected_open(et_collected *collected, const et_comm *comm, et_error *er
     size_t ranks = (size_t)et_comm_size(comm);
     *collected = (et_collected){ .size = et_alloc_zero(ranks, sizeof *collected->size),
                                  .at = et_alloc_zero(ranks, sizeof *collected->at) };
-    return collected->size && collected->at
-               ? ET_OK
-               : et_alloc_failed(error, ranks * sizeof *collected->at, "what ranks have");
+    return collected->size && collected->at ? ET_OK : et_alloc_failed(error, "what ranks have");
 }
 
 void et_collected_release(et_collected *collected)
@@ -58,7 +56,7 @@ int et_collected_items(et_comm *comm, const char *what, int64_t count, int statu
     const int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
     et_collected all = { 0 };
     if (!status && mine->failed)
-        status = et_alloc_failed(error, mine->length, what);
+        status = et_alloc_failed(error, what);
     if (!status)
         status = et_collected_open(&all, comm, error);
     status = et_collected_take(&all, comm, status, mine->data, mine->length, error);

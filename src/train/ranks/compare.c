@@ -46,7 +46,7 @@ int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const 
     if (!status)
         et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
     if (settings.failed || kernels.failed)
-        status = et_alloc_failed(error, settings.length, "ranks");
+        status = et_alloc_failed(error, "ranks");
     print mine = { et_checksum(et_strbuf_text(&settings), settings.length),
                    et_checksum(et_strbuf_text(&kernels), kernels.length) };
     status = et_together_table(comm, status, &mine, sizeof mine, &all, error);

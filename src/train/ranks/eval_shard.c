@@ -92,8 +92,7 @@ int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, 
         return ET_OK;
     size_t count = (size_t)batch->filled[0];
     if (!ET_VECTOR_GROW(shard->samples, shard->capacity, shard->count + count))
-        return et_alloc_failed(error, (shard->count + count) * sizeof *shard->samples,
-                               "an evaluation");
+        return et_alloc_failed(error, "an evaluation");
     for (size_t i = 0; i < count; i++)
         shard->samples[shard->count++] = (et_eval_shard_sample){ batch->sample[i], rank };
     return ET_OK;
@@ -122,7 +121,7 @@ static int end_row(et_eval_shard *shard, size_t at, et_error *error)
     et_strbuf *to = &shard->outputs;
     size_t size = 0;
     if (to->failed)
-        return et_alloc_failed(error, at, "a step's logs");
+        return et_alloc_failed(error, "a step's logs");
     size = to->length - at - sizeof size;
     memcpy(to->data + at, &size, sizeof size);
     return ET_OK;
@@ -203,7 +202,7 @@ static int join_array(const et_eval_shard *shard, et_kept_rows rows, given *g, e
     for (size_t i = 0; i < shard->count; i++)
         if (shard->samples[i].rank == et_comm_rank(shard->options.comm))
             et_strbuf_append_bytes(&mine, row_of(rows, shard->samples[i].sample), rows.size);
-    int status = mine.failed ? et_alloc_failed(error, shard->count * rows.size, "rows") : ET_OK;
+    int status = mine.failed ? et_alloc_failed(error, "rows") : ET_OK;
     status =
         et_collected_take(&g->rest, shard->options.comm, status, mine.data, mine.length, error);
     et_strbuf_release(&mine);
@@ -251,7 +250,7 @@ static int join(et_eval_shard *shard, int status, given *g, et_error *error)
         }
         g->states = et_alloc(ranks, most);
         status = g->states ? et_collected_open(&g->rest, o->comm, error)
-                           : et_alloc_failed(error, ranks * most, "an evaluation");
+                           : et_alloc_failed(error, "an evaluation");
     }
     status = et_comm_agree(o->comm, status, &shard->flags, error);
     for (int i = 0; !status && i < o->sets; i++) {

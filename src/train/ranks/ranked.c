@@ -122,7 +122,7 @@ int et_buckets_divide(et_buckets *buckets, const et_params *params, int64_t mean
     int trained = cut(params, NULL), count = trained + (means > 0);
     *buckets = (et_buckets){ et_alloc(count, sizeof *buckets->end), count, trained };
     if (!buckets->end)
-        return et_alloc_failed(error, count * sizeof *buckets->end, "ranks");
+        return et_alloc_failed(error, "ranks");
     cut(params, buckets->end);
     if (means > 0)
         buckets->end[trained] = et_params_trained_size(params) + means;
@@ -328,7 +328,7 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
     *out = NULL;
     if (!self) {
         et_free(parts->order);
-        return et_alloc_failed(error, sizeof *self, "ranks");
+        return et_alloc_failed(error, "ranks");
     }
     const int rank = et_comm_rank(parts->sums.comm);
     const et_buckets *buckets = parts->buckets;
@@ -346,7 +346,7 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
         longest = count_of(self, i) > longest ? count_of(self, i) : longest;
     int status = self->mine && self->ready
                      ? et_bucket_sum_open(&self->sum, &self->parts.sums, longest, error)
-                     : et_alloc_failed(error, 0, "ranks");
+                     : et_alloc_failed(error, "ranks");
     if (!status && parts->sums.comm->class->any_thread) {
         status = et_thread_start(&self->thread, speak, self, error);
         self->threaded = !status;
@@ -694,7 +694,7 @@ static int open_exchange(ranked *self, et_error *error)
                                 .buckets = buckets,
                                 .order = order };
     status = parts.order ? et_exchange_open(&self->exchange, &parts, error)
-                         : et_alloc_failed(error, sizeof *parts.order, "ranks");
+                         : et_alloc_failed(error, "ranks");
     if (status)
         et_pass_listen(self->pass, NULL, NULL);
     return status;

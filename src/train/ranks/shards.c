@@ -54,7 +54,7 @@ int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
     int status = check(o, layout, count, error);
     et_shards *s = status ? NULL : et_alloc_zero(1, sizeof *s);
     if (!s)
-        return status ? status : et_alloc_failed(error, sizeof *s, "shards");
+        return status ? status : et_alloc_failed(error, "shards");
     s->comm = o->comm;
     s->pass = pass;
     s->layout = *layout;

@@ -189,7 +189,7 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
     status = trainer->class->diverged ? trainer->class->diverged(trainer, memory, error) : ET_OK;
     r->memory = memory;
     if (!status && et_value_failed(memory))
-        status = et_alloc_failed(error, 0, "the state");
+        status = et_alloc_failed(error, "the state");
     return status ? status : write_trials(r, run, error);
 }
 
@@ -388,7 +388,7 @@ static int run_train(et_inner_loop *loop, int64_t until, et_error *error)
     const int64_t before = loop->trainer->step;
     et_track_begin(loop->track, &step_activity, before + 1);
     int status = values ? et_trainer_run(loop->trainer, until - before, values, error)
-                        : et_alloc_failed(error, sizeof *values, "a log");
+                        : et_alloc_failed(error, "a log");
     et_track_end(loop->track);
     if (!status)
         status = check_count(loop, before, until - before, error);

@@ -153,7 +153,7 @@ int et_trainer_register(const et_fields **table, et_trainer_options *options,
     int status = et_optimization_register(&rules, &options->optimizer_config, own, arena, error);
     *table = &et_trainer_fields;
     *table = status ? *table : et_fields_with(*table, "optimizer_config", rules, arena);
-    return *table ? status : et_alloc_failed(error, sizeof trainer_fields, "update rules");
+    return *table ? status : et_alloc_failed(error, "update rules");
 }
 
 /* runtime: speed, memory and the seed. The largest seed is 2^52, because JSON and YAML readers of

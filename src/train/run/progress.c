@@ -94,7 +94,7 @@ static int restore_logs(et_logged *logged, const et_value *dict, const char *nam
     et_value *copy = et_value_dict(&logged->arena);
     restore_values(copy, values);
     logged->values = copy;
-    return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
+    return et_value_failed(copy) ? et_alloc_failed(error, "the state") : ET_OK;
 }
 
 /* If every row ends loops, all actions are due at a loop's last step. Then the begin of the loop

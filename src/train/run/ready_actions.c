@@ -44,7 +44,7 @@ static int take(et_persisted_value *self, const char *text, size_t length, et_er
     et_arena *arena = et_arena_new();
     et_value *value;
     int status = arena ? et_json_parse(&value, arena, text, length, name, error)
-                       : et_alloc_failed(error, 0, "a persisted value");
+                       : et_alloc_failed(error, "a persisted value");
     if (status) {
         et_arena_free(arena);
         return status;
@@ -65,7 +65,7 @@ int et_persisted_value_write(et_persisted_value *self, const et_value *value, et
                        self->filename ? self->filename : "a persisted value");
     et_persisted_value next = { .filename = self->filename };
     et_json_print(&text, value, 0);
-    int status = text.failed ? et_alloc_failed(error, 0, "a persisted value")
+    int status = text.failed ? et_alloc_failed(error, "a persisted value")
                              : take(&next, text.data, text.length, error);
     if (!status && self->filename && !self->read_only &&
         !(status = et_parent_make(self->filename, error)))
@@ -108,7 +108,7 @@ int et_persisted_value_open(et_persisted_value **out, const et_value *initial_va
     self->read_only = read_only;
     self->filename = filename ? et_strdup(filename) : NULL;
     int status = !filename || self->filename ? read_file(self, error)
-                                             : et_alloc_failed(error, 0, "a persisted value");
+                                             : et_alloc_failed(error, "a persisted value");
     if (!status && !self->value)
         status = et_persisted_value_write(self, initial_value, error);
     if (status)
@@ -144,7 +144,7 @@ static int make_dict(et_value **dict, et_arena *arena, double best, et_error *er
 {
     *dict = et_value_dict(arena);
     et_part_set_real(*dict, "best", best);
-    return et_value_failed(*dict) ? et_alloc_failed(error, 0, "the best value") : ET_OK;
+    return et_value_failed(*dict) ? et_alloc_failed(error, "the best value") : ET_OK;
 }
 
 static int open_kept(et_new_best *self, const et_new_best_options *options, et_error *error)
@@ -173,9 +173,8 @@ int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_e
     self->options = *options;
     self->options.filename = NULL;
     self->options.metric = options->metric ? et_strdup(options->metric) : NULL;
-    int status = !options->metric == !self->options.metric
-                     ? open_kept(self, options, error)
-                     : et_alloc_failed(error, 0, "a best value");
+    int status = !options->metric == !self->options.metric ? open_kept(self, options, error)
+                                                           : et_alloc_failed(error, "a best value");
     if (status)
         et_new_best_close(self);
     else

@@ -148,7 +148,7 @@ static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
         (status = et_value_read_bool(dict, "lower", &run->best.lower, error)))
         return status;
     run->best.metric = et_arena_strdup(&run->arena, metric);
-    return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");
+    return run->best.metric ? ET_OK : et_alloc_failed(error, "the state");
 }
 
 static int restore_best(void *self, const et_value *dict, et_error *error)
@@ -200,7 +200,7 @@ static int restore_logs(void *self, const et_value *dict, et_error *error)
     et_run *run = self;
     run->positions = et_value_dict(&run->arena);
     if (!run->positions)
-        return et_alloc_failed(error, sizeof *run->positions, "the state");
+        return et_alloc_failed(error, "the state");
     return et_value_merge(run->positions, dict, error);
 }
 
@@ -239,7 +239,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
     if (!run) {
         et_sink_close(options ? options->console : NULL, NULL);
-        return status ? status : et_alloc_failed(error, sizeof *run, "a run");
+        return status ? status : et_alloc_failed(error, "a run");
     }
     et_internals internals =
         options->internals ? *options->internals : (et_internals){ .lock = NULL };
@@ -261,7 +261,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     bool copied = copy_text(&run->options.model_dir);
     copied = copy_text(&run->options.summary_dir) && copied;
     copied = copy_text(&run->options.best_link) && copied;
-    status = copied ? ET_OK : et_alloc_failed(error, 0, "a run");
+    status = copied ? ET_OK : et_alloc_failed(error, "a run");
     run->best = no_best(run);
     run->saves.best_saved = -1;
     run->alone = et_comm_size(options->comm) == 1;
@@ -392,7 +392,7 @@ static int claim_logs(et_run *run, et_error *error)
         whole = et_value_set_float(run->positions, ET_SINK_SINCE, begun);
     if (whole && restored && !(checkpoints && et_checkpoints_resumed(checkpoints)))
         whole = et_value_set_bool(run->positions, ET_SINK_KEEPS, true);
-    return whole ? ET_OK : et_alloc_failed(error, 0, "the state");
+    return whole ? ET_OK : et_alloc_failed(error, "the state");
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without

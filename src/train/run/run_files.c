@@ -99,7 +99,7 @@ static int write_list(const char *path, const et_params *params,
                          et_shape_print(et_params_shape(of, index), shape));
     }
     et_strbuf_printf(&text, "\nTotal params: %s\n", et_format_count(total).text);
-    int status = text.failed ? et_alloc_failed(error, text.length, "a list of parameters")
+    int status = text.failed ? et_alloc_failed(error, "a list of parameters")
                              : et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
     return status;

@@ -185,7 +185,7 @@ int et_private_open(et_reducer **reducer, const et_pass *pass, const et_privacy_
     if (!self) {
         et_reducer_close(tree);
         *reducer = NULL;
-        return et_alloc_failed(error, sizeof *self, "a reducer");
+        return et_alloc_failed(error, "a reducer");
     }
     *self = (private_reducer){ .reducer = { .class = &private_class,
                                             .shards = tree->shards,

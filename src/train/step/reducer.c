@@ -320,7 +320,7 @@ static int allocate(tree *self, et_error *error)
         made->measured = self->block + (size_t)(i * self->measures);
         made->array = et_alloc_aligned(bytes ? bytes : 64, 64);
         if (!made->array)
-            return et_alloc_failed(error, (size_t)count * bytes, "accumulated gradients");
+            return et_alloc_failed(error, "accumulated gradients");
         self->reducer.bytes += one ? 0 : bytes;
     }
     return ET_OK;

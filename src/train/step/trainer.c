@@ -29,7 +29,7 @@ int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_
     if (num_steps < 0)
         return et_fail(error, ET_ECONFIG, "%lld steps; give at least 0", (long long)num_steps);
     if (!logs && !(logs = et_value_dict(&arena)))
-        return et_alloc_failed(error, sizeof *logs, "logs");
+        return et_alloc_failed(error, "logs");
     int status = et_trainer_run(trainer, num_steps, logs, error);
     et_arena_release(&arena);
     return status ? status : et_trainer_advanced(trainer, before, num_steps, error);

@@ -319,7 +319,7 @@ static int set_loss(const et_task *self, et_value *logs, double loss, et_error *
 {
     return !logs || et_value_set_float(logs, et_task_loss(self), loss)
                ? ET_OK
-               : et_alloc_failed(error, 0, "a step's logs");
+               : et_alloc_failed(error, "a step's logs");
 }
 
 static int set_loss_of_run(et_task *self, const et_pass *model, et_value *logs, et_error *error)

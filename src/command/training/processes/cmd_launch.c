@@ -166,7 +166,7 @@ static int run(const launch *l, int *code, et_error *error)
     char self[4096], **argv = et_alloc(l->words.count + 2, sizeof *argv);
     sigset_t before;
     if (!argv)
-        return et_alloc_failed(error, l->words.count * sizeof *argv, "words");
+        return et_alloc_failed(error, "words");
     choose_program(l, argv, self, sizeof self);
     share_cores(l);
     et_signals_block(&before);

@@ -70,7 +70,7 @@ static int config_of(et_job_config **out, const cluster *c, const process *p, et
     for (int i = 0; i < c->workers; i++)
         et_strbuf_printf(&text, "%s\"127.0.0.1:%d\"", i ? ", " : "", 1 + i);
     et_strbuf_printf(&text, "]}, \"job\": {\"local\": true}}");
-    int status = text.failed ? et_alloc_failed(error, 0, "a cluster")
+    int status = text.failed ? et_alloc_failed(error, "a cluster")
                              : et_job_config_parse(out, et_strbuf_text(&text), text.length,
                                                    "--distributed", error);
     et_strbuf_release(&text);

@@ -111,7 +111,7 @@ static int translate(comparison *c, int side, et_error *error)
         c->name[side] = et_arena_printf(&c->arena, "%s, step %s", work.model_dir,
                                         et_format_count(et_translator_step(work.translator)).text);
         c->of[side] = (const char *const *)c->results[side];
-        status = c->name[side] ? ET_OK : et_alloc_failed(error, 0, "a name");
+        status = c->name[side] ? ET_OK : et_alloc_failed(error, "a name");
     }
     return et_translating_close(&work, status, error);
 }
@@ -254,7 +254,7 @@ static int print_text(const comparison *c, et_error *error)
         print_labelled("A", c->of[0][s->line], width, &plain);
         print_labelled("B", c->of[1][s->line], width, &plain);
     }
-    int status = plain.failed ? et_alloc_failed(error, plain.length, "a sentence") : ET_OK;
+    int status = plain.failed ? et_alloc_failed(error, "a sentence") : ET_OK;
     et_strbuf_release(&plain);
     return status;
 }

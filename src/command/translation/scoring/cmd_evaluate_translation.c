@@ -144,7 +144,7 @@ static int write_results(const char *path, char *const *results, size_t count, e
         et_strbuf_append(&text, results[i]);
         et_strbuf_append_char(&text, '\n');
     }
-    int status = text.failed ? et_alloc_failed(error, text.length, "translations")
+    int status = text.failed ? et_alloc_failed(error, "translations")
                              : et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
     return status;
@@ -207,7 +207,7 @@ static int evaluate_files(evaluate_options *args, const et_program *program, et_
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
     args->results = args->json ? et_value_dict(&arena) : NULL;
-    int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores")
+    int status = args->json && !args->results ? et_alloc_failed(error, "scores")
                                               : et_parallel_read(&args->text, &sources, &references,
                                                                  args->work.options.comm, error);
     if (!status)
@@ -272,7 +272,7 @@ static int evaluate_own(evaluate_options *args, const et_call *call, et_error *e
         if (texts[i] && *texts[i])
             set[count++] = texts[i];
     own.set = (et_strings){ set, count };
-    int status = arena.failed ? et_alloc_failed(error, 0, "settings")
+    int status = arena.failed ? et_alloc_failed(error, "settings")
                               : et_evaluate_own_data(call, &own, NULL, error);
     et_arena_release(&arena);
     /* Ranks have printed the error: its text is empty. */

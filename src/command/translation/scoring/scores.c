@@ -160,7 +160,7 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     et_value *signatures = results ? et_value_set_dict(results, "signatures") : NULL;
     et_assert(count > 0);
     if (results && !signatures)
-        return et_alloc_failed(error, 0, "scores");
+        return et_alloc_failed(error, "scores");
     int status = open_metrics(&all, options, error);
     for (int i = 0; i < all.count && !status; i++) {
         const metric *m = &all.items[i];
@@ -334,7 +334,7 @@ static int compare_outputs(const scored_output *outputs, int output_count,
         for (size_t o = 0; c.counts && o < n; o++)
             c.counts[o] = et_arena_array(&arena, count, sizeof **c.counts);
         if (arena.failed)
-            status = et_alloc_failed(error, n * count * sizeof **c.counts, "scores of lines");
+            status = et_alloc_failed(error, "scores of lines");
     }
     for (int i = 0; i < all.count && !status; i++)
         status = compute(&c, &all.items[i], c.results + i * output_count, error);
@@ -415,7 +415,7 @@ static int read_all(scoring *s, et_error *error)
     s->lines = et_alloc_zero(s->count, sizeof *s->lines);
     s->outputs = et_alloc_zero(s->count, sizeof *s->outputs);
     if (!s->lines || !s->outputs)
-        return et_alloc_failed(error, s->count * sizeof *s->lines, "files");
+        return et_alloc_failed(error, "files");
     int status = et_lines_read_file(&s->references, s->paths[0], NULL, error);
     for (int i = 0; i < s->count && !status; i++) {
         const char *name = s->standard ? "standard input" : s->paths[i + 1];
@@ -504,7 +504,7 @@ int et_cmd_score(const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_value *results = o->json ? et_value_dict(&arena) : NULL;
     status =
-        o->json && !results ? et_alloc_failed(error, 0, "scores") : score(call, &s, results, error);
+        o->json && !results ? et_alloc_failed(error, "scores") : score(call, &s, results, error);
     if (!status && o->json)
         status = et_print_json(results, error);
     et_arena_release(&arena);

@@ -183,7 +183,7 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
             else if (!copy || !et_map_put(&r->index, copy, (int64_t)f->count) ||
                      !ET_VECTOR_APPEND(f->columns, f->count, f->capacity,
                                        (json_column){ .name = copy }))
-                status = et_alloc_failed(error, sizeof *f->columns, "columns");
+                status = et_alloc_failed(error, "columns");
         }
         if (!status) {
             json_column *to = &f->columns[at];
@@ -212,7 +212,7 @@ static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
             head->name[i] = et_schema_at(stats->options->schema, i)->name;
             head->numeric[i] = et_schema_numeric(et_schema_at(stats->options->schema, i));
         }
-        return arena->failed ? et_alloc_failed(error, sizeof *head->name, "columns") : ET_OK;
+        return arena->failed ? et_alloc_failed(error, "columns") : ET_OK;
     }
     int status = read_lines(stats, &index, find_line, &f, error);
     if (!status && !f.count)
@@ -227,8 +227,7 @@ static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
             head->numeric[i] = (double)f.columns[i].texts <=
                                ET_TEXT_SHARE * (double)(f.columns[i].texts + f.columns[i].numbers);
         }
-        status =
-            arena->failed ? et_alloc_failed(error, f.count * sizeof *head->name, "columns") : ET_OK;
+        status = arena->failed ? et_alloc_failed(error, "columns") : ET_OK;
     }
     et_map_release(&index);
     et_free(f.columns);
@@ -309,7 +308,7 @@ static int read_jsonl(et_table_stats *stats, et_error *error)
     for (int i = 0; whole && i < stats->head.fields; i++)
         whole = et_map_put(&index, stats->head.name[i], i);
     int status = whole ? read_lines(stats, &index, add_line, value, error)
-                       : et_alloc_failed(error, stats->head.fields, "columns");
+                       : et_alloc_failed(error, "columns");
     et_map_release(&index);
     et_free((void *)value);
     return status;
@@ -517,7 +516,7 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
             p->row_lines = p->row_line ? rows : 0;
         }
         if (p->cells < cells || p->row_lines < rows)
-            return et_alloc_failed(error, PIECE * 17, "rows of a table");
+            return et_alloc_failed(error, "rows of a table");
         block->begin = p->end;
     }
     return ET_OK;
@@ -547,7 +546,7 @@ static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
         add_field(self, pieces, i);
     for (int i = 0; i < fields; i++)
         if (self->stats->field[i].failed)
-            return et_alloc_failed(error, 0, "the statistics of a table");
+            return et_alloc_failed(error, "the statistics of a table");
     return ET_OK;
 }
 
@@ -698,7 +697,7 @@ static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
     self.position = et_alloc(columns, sizeof *self.position);
     int status = ET_OK;
     if (!self.pieces || !self.how || !self.position)
-        status = et_alloc_failed(error, columns * sizeof *self.position, "the pieces of a table");
+        status = et_alloc_failed(error, "the pieces of a table");
     else {
         read_no_column(&self);
         for (size_t i = 0; i < columns; i++)
@@ -736,7 +735,7 @@ static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
     for (int i = 0; !status && i < stats->head.fields; i++) {
         et_column_stats_finish(&stats->field[i]);
         if (stats->field[i].failed)
-            status = et_alloc_failed(error, 0, "the statistics of a table");
+            status = et_alloc_failed(error, "the statistics of a table");
     }
     if (!status && !stats->rows)
         status =
@@ -754,7 +753,7 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
     stats->unclear = et_arena_array(arena, count, sizeof *stats->unclear);
     int status = ET_OK;
     if (arena->failed)
-        status = et_alloc_failed(error, count * sizeof *stats->unclear, "columns");
+        status = et_alloc_failed(error, "columns");
     for (size_t i = 0; !status && stats->options->schema && i < count; i++)
         stats->format[i] = et_number_format_of(et_schema_at(stats->options->schema, (int)i));
     /* Only if all files can be read again. */
@@ -771,7 +770,7 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
         if (!again)
             break;
         close_fields(stats);
-        status = arena->failed ? et_alloc_failed(error, 0, "the statistics of a table")
+        status = arena->failed ? et_alloc_failed(error, "the statistics of a table")
                                : read_files(stats, NULL, error);
     }
     return status;

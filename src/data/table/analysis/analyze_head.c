@@ -83,8 +83,7 @@ static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena,
             if (row.cell[i].text)
                 first->text[i] =
                     et_arena_printf(arena, "%.*s", (int)row.cell[i].length, row.cell[i].text);
-        status =
-            arena->failed ? et_alloc_failed(error, count * sizeof *first->text, "a header") : ET_OK;
+        status = arena->failed ? et_alloc_failed(error, "a header") : ET_OK;
     }
     first->delimiter = et_csv_delimiter(csv);
     while (!status && first->count && first->rows < rows && et_csv_kept(csv) < BYTES_MAX) {
@@ -140,14 +139,14 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
         int64_t before;
         head->name[i] = head->header && first->text[i] ? first->text[i] : numbered(i, arena);
         if (!head->name[i])
-            status = et_alloc_failed(error, 32, "a column's name");
+            status = et_alloc_failed(error, "a column's name");
         else if (et_map_get(&seen, head->name[i], &before))
             status = et_fail(error, ET_EDATA,
                              "%s:%lld: columns %d and %d are both called \"%.60s\": rename one, or "
                              "give --header no if the first row is data",
                              path, (long long)first->line, (int)before + 1, i + 1, head->name[i]);
         else if (!et_map_put(&seen, head->name[i], i))
-            status = et_alloc_failed(error, 32, "a column's name");
+            status = et_alloc_failed(error, "a column's name");
         for (const char *c = head->name[i]; !status && *c; c++)
             if ((unsigned char)*c < 0x20 || *c == 0x7f)
                 status = et_fail(error, ET_EDATA,
@@ -175,7 +174,7 @@ static int keep_names(et_table_head *head, const char *const *text, const char *
 {
     const et_csv_row row = { line, head->columns, cells_of(text, head->columns, arena) };
     return row.cell ? et_same_header_begin(&head->same, path, &row, error)
-                    : et_alloc_failed(error, row.count * sizeof *row.cell, "a header");
+                    : et_alloc_failed(error, "a header");
 }
 
 /* ---- with one ---- */
@@ -213,9 +212,9 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
     }
     int status = ET_OK;
     if (arena->failed)
-        status = et_alloc_failed(error, sizeof(int), "a header");
+        status = et_alloc_failed(error, "a header");
     else if (missing.failed)
-        status = et_alloc_failed(error, missing.length, "a header");
+        status = et_alloc_failed(error, "a header");
     else if (missing.length) /* names all missing columns together */
         status = et_fail(error, ET_EDATA,
                          "%s:%lld: the header does not match the schema: there is no column %s",
@@ -248,7 +247,7 @@ static int keep_schema(et_table_head *head, const et_schema *schema, et_arena *a
         for (int i = 0; i < head->column_count[f]; i++)
             name[column++] =
                 et_arena_strdup(arena, et_column_name_of(et_schema_at(schema, f), i).text);
-    return arena->failed ? et_alloc_failed(error, head->columns * sizeof *name, "a header")
+    return arena->failed ? et_alloc_failed(error, "a header")
                          : keep_names(head, name, "the schema", 0, arena, error);
 }
 
@@ -268,7 +267,7 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
     head->column = et_arena_array(arena, head->fields, sizeof *head->column);
     head->column_count = et_arena_array(arena, head->fields, sizeof *head->column_count);
     if (failed || arena->failed)
-        status = et_alloc_failed(error, first->count, "a header");
+        status = et_alloc_failed(error, "a header");
     head->header = o->header == ET_HEADER_THERE ||
                    (o->header == ET_HEADER_FOUND && looks_named(o->schema, first, arena));
     if (!status)
@@ -314,13 +313,13 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     head->column = et_arena_array(arena, count, sizeof *head->column);
     head->column_count = et_arena_array(arena, count, sizeof *head->column_count);
     if (arena->failed)
-        return et_alloc_failed(error, count * sizeof *head->name, "a header");
+        return et_alloc_failed(error, "a header");
     if (options->schema)
         return take_schema(head, options, &first, path, arena, error);
     head->header = options->header == ET_HEADER_THERE ||
                    (options->header == ET_HEADER_FOUND && looks_like_header(&first, &failed));
     if (failed)
-        return et_alloc_failed(error, count, "a header");
+        return et_alloc_failed(error, "a header");
     status = name_columns(head, &first, path, arena, error);
     if (!status && head->header)
         status = keep_names(head, first.text, path, first.line, arena, error);
@@ -329,7 +328,7 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     /* Each column is a field. */
     int *all = et_arena_array(arena, head->columns, sizeof *all);
     if (!all)
-        return et_alloc_failed(error, head->columns * sizeof *all, "columns");
+        return et_alloc_failed(error, "columns");
     for (int i = 0; i < head->columns; i++) {
         all[i] = i;
         head->column[i] = &all[i];
@@ -361,7 +360,7 @@ static int match_by_names(const et_table_head *head, int *position, bool *header
     const et_csv_row row = { first->line, first->count,
                              cells_of(first->text, first->count, arena) };
     if (!row.cell)
-        return et_alloc_failed(error, row.count * sizeof *row.cell, "a header");
+        return et_alloc_failed(error, "a header");
     *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
     if (*header)
         return et_same_header_find(&head->same, position, path, &row, error);

@@ -336,7 +336,7 @@ int et_table_relations_suspect(et_value *list, const et_table_stats *table,
     }
     if (fields && !r.failed)
         find_copies(&r, metadata);
-    return r.failed ? et_alloc_failed(error, (size_t)most * 24, "the rows of two columns") : ET_OK;
+    return r.failed ? et_alloc_failed(error, "the rows of two columns") : ET_OK;
 }
 
 /* ---- columns that are one group ---- */

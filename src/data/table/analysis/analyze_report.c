@@ -503,7 +503,7 @@ static int suspect_spelling(et_value *list, const et_table_column *c, et_error *
     int status = ET_OK;
     for (size_t i = 0; i < entries->count && !status; i++)
         if (!look_at(&f, &found, entries, i, error))
-            status = et_alloc_failed(error, f.arena.used, "the spellings of a column");
+            status = et_alloc_failed(error, "the spellings of a column");
     et_map_release(&f.seen);
     et_arena_release(&f.arena);
     et_codes_release(&f.codes);
@@ -675,7 +675,7 @@ static int open_column(et_table_column *c, const et_table_stats *table, int fiel
                                      : et_table_column_type(c);
     if (c->target && !table->options->schema && is_classes(c))
         c->type = ET_SCHEMA_DISCRETE;
-    return !et_column_stats_view(s, &c->view) ? et_alloc_failed(error, 0, "quantiles") : ET_OK;
+    return !et_column_stats_view(s, &c->view) ? et_alloc_failed(error, "quantiles") : ET_OK;
 }
 
 /* ---- metadata ---- */
@@ -918,8 +918,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
     const et_schema *given = table->options->schema;
     const et_feature_choice choice = et_analyze_choice(table->options);
     et_column_use *uses = et_arena_array(&out->arena, table->head.fields, sizeof *uses);
-    int status =
-        uses ? ET_OK : et_alloc_failed(error, table->head.fields * sizeof *uses, "columns");
+    int status = uses ? ET_OK : et_alloc_failed(error, "columns");
     for (int i = 0; i < table->head.fields && !status; i++) {
         et_table_column c;
         status = open_column(&c, table, i, &choice, error);
@@ -939,7 +938,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
             et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);
         uses[i] = c.use;
         if (!report_column(columns, &c, &metadata[i]))
-            status = et_alloc_failed(error, 0, "a report");
+            status = et_alloc_failed(error, "a report");
         if (!status)
             status = column_suspect(suspicious, &c, error);
         et_sketch_view_release(&c.view);
@@ -955,7 +954,7 @@ static int make_schema(et_schema **out, const et_schema *given, const et_schema_
 {
     et_schema_field *copies = et_arena_array(arena, count, sizeof *copies);
     if (!copies)
-        return et_alloc_failed(error, count * sizeof *copies, "a schema");
+        return et_alloc_failed(error, "a schema");
     for (int i = 0; i < count; i++)
         copies[i] = given ? *et_schema_at(given, i) : fields[i];
     return et_schema_create(out, copies, count, error);
@@ -971,11 +970,11 @@ int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_erro
         et_table_head_check_columns(&table->head, table->options, *table->paths->items, error);
     out->report = report_table(table, arena);
     if (!status && (!fields || !metadata))
-        status = et_alloc_failed(error, count * sizeof *metadata, "metadata");
+        status = et_alloc_failed(error, "metadata");
     if (!status)
         status = report_columns(table, out, fields, metadata, error);
     if (!status && (arena->failed || et_value_failed(out->report)))
-        status = et_alloc_failed(error, count * sizeof *metadata, "a report");
+        status = et_alloc_failed(error, "a report");
     if (!status)
         status =
             make_schema(&out->schema, table->options->schema, fields, (int)count, arena, error);

@@ -596,7 +596,7 @@ int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_sch
         group *groups = et_alloc(LINES_MAX, sizeof *groups);
         int count = 0, others = 0;
         if (!groups)
-            return et_alloc_failed(error, LINES_MAX * sizeof *groups, "columns");
+            return et_alloc_failed(error, "columns");
         for (int i = 0; i < et_schema_count(schema); i++) {
             group *g = find_group(groups, &count, uses, schema, i);
             if (!g)
@@ -610,7 +610,7 @@ int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_sch
             et_strbuf_printf(out, "%s others, each used in another way\n",
                              et_format_count(others).text);
         et_free(groups);
-        return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
+        return out->failed ? et_alloc_failed(error, "columns") : ET_OK;
     }
     for (int i = 0; i < et_schema_count(schema); i++) {
         const et_schema_field *field = et_schema_at(schema, i);
@@ -626,5 +626,5 @@ int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_sch
     }
     et_grid_append(&grid, ET_GRID_TEXT, out);
     et_grid_release(&grid);
-    return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "columns") : ET_OK;
 }

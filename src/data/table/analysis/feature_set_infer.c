@@ -175,7 +175,7 @@ static int check_targets(choosing *c)
     int count, status = ET_OK;
     const char *const *all = targets_of(c, &count);
     if (!all)
-        return et_alloc_failed(c->error, sizeof *all, "targets");
+        return et_alloc_failed(c->error, "targets");
     for (int i = 0; i < count && !status; i++) {
         for (int k = 0; k < i && !status; k++)
             if (!strcmp(all[i], all[k]))
@@ -284,7 +284,7 @@ static int make(et_feature_set **out, choosing *c)
     int targets = 0;
     const char *const *all = c->choice.target ? targets_of(c, &targets) : NULL;
     if (c->choice.target && !all)
-        return et_alloc_failed(c->error, sizeof *all, "targets");
+        return et_alloc_failed(c->error, "targets");
     if (targets)
         specs[count++] = (et_feature_spec){ .name = "Y",
                                             .type = ET_TRANSFORM_TARGET,
@@ -379,7 +379,7 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
     c.ids = et_arena_array(&c.arena, count, sizeof *c.ids);
     c.texts = et_arena_array(&c.arena, count + 6, sizeof *c.texts);
     if (c.arena.failed)
-        status = et_alloc_failed(error, count * sizeof *c.ids, "features");
+        status = et_alloc_failed(error, "features");
     for (size_t i = 0; !status && i < count; i++)
         add_column(&c, et_schema_at(schema, (int)i));
     if (!status && c.choice.also) {
@@ -391,7 +391,7 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         other.numbers = et_arena_array(&c.arena, 2 * count, sizeof *other.numbers);
         other.ids = et_arena_array(&c.arena, count, sizeof *other.ids);
         if (!other.numbers || !other.ids)
-            status = et_alloc_failed(c.error, count * sizeof *other.ids, "features");
+            status = et_alloc_failed(c.error, "features");
         else {
             for (size_t i = 0; i < count; i++)
                 add_column(&other, et_schema_at(c.schema, (int)i));
@@ -400,7 +400,7 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         }
     }
     if (!status && c.arena.failed)
-        status = et_alloc_failed(error, count * sizeof *c.texts, "features");
+        status = et_alloc_failed(error, "features");
     if (!status)
         status = make(out, &c);
     et_arena_release(&c.arena);

@@ -38,7 +38,7 @@ typedef struct building {
 
 static int no_memory(const building *b)
 {
-    return et_alloc_failed(b->error, b->self->arena.used, "an encoder");
+    return et_alloc_failed(b->error, "an encoder");
 }
 
 /* ---- values of a row ---- */

@@ -37,7 +37,7 @@ typedef struct emission {
 
 static int no_memory(const emission *e)
 {
-    return et_alloc_failed(e->error, e->arena.used, "a model to export");
+    return et_alloc_failed(e->error, "a model to export");
 }
 
 static const et_schema_field *field_at(const emission *e, int field)

@@ -230,7 +230,7 @@ static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error
     et_feature_spec *copy = &set->specs[set->count];
     copy_spec(&set->arena, copy, spec);
     if (set->arena.failed || !et_map_put(&set->indices, copy->name, set->count))
-        return et_alloc_failed(error, set->arena.used, "features");
+        return et_alloc_failed(error, "features");
     /* TensorFX has no type for a key: its models pass on the feature named "key" without reading
      * it. */
     if (copy->type == ET_TRANSFORM_IDENTITY && copy->field_count <= 1 && !strcmp(copy->name, "key"))
@@ -252,7 +252,7 @@ int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int 
     set->source = name ? et_arena_strdup(&set->arena, name) : NULL;
     set->specs = et_arena_array(&set->arena, count, sizeof *set->specs);
     if (set->arena.failed)
-        status = et_alloc_failed(error, count * sizeof *set->specs, "features");
+        status = et_alloc_failed(error, "features");
     for (int i = 0; !status && i < count; i++)
         status = add(set, &specs[i], error);
     if (status) {

@@ -271,7 +271,7 @@ int et_feature_set_format(const et_feature_set *set, char **text, et_error *erro
         add_spec(list, et_feature_set_at(set, i));
     *text = et_text_keys_print(root);
     et_arena_release(&arena);
-    return *text ? ET_OK : et_alloc_failed(error, arena.used, "the text of features");
+    return *text ? ET_OK : et_alloc_failed(error, "the text of features");
 }
 
 int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error)

@@ -24,7 +24,7 @@ int et_unknown_values_open(et_unknown_values *self, const et_encoder *encoder,
     self->entries = et_alloc(columns, sizeof *self->entries);
     if (!self->column || !self->entries) {
         et_unknown_values_release(self);
-        return et_alloc_failed(error, columns * sizeof *self->column, "columns");
+        return et_alloc_failed(error, "columns");
     }
     for (int i = 0; i < self->columns; i++) {
         const et_schema_field *f = et_schema_at(schema, i);

@@ -77,7 +77,7 @@ static int read_words(et_strbuf *out, const et_reading *value, et_error *error)
         et_strbuf_append_char(out, ' ');
     et_codes_release(&lower);
     et_codes_release(&codes);
-    return !status && out->failed ? et_alloc_failed(error, out->length, "words") : status;
+    return !status && out->failed ? et_alloc_failed(error, "words") : status;
 }
 
 static int32_t id_of(const et_fitted_transform *f, const char *text, size_t length)

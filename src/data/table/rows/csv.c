@@ -101,7 +101,7 @@ static int check_unchanged(const et_csv *csv, et_error *error)
 static int grow_to(et_csv *csv, size_t capacity, et_error *error)
 {
     if (!ET_VECTOR_GROW(csv->buffer, csv->capacity, capacity))
-        return et_alloc_failed(error, capacity, "rows");
+        return et_alloc_failed(error, "rows");
     return ET_OK;
 }
 
@@ -156,7 +156,7 @@ static int refill(et_csv *csv, et_error *error)
         status = check_unchanged(csv, error);
     else if (csv->keeps) {
         if (!ET_VECTOR_GROW(csv->kept, csv->kept_capacity, csv->kept_length + got))
-            return et_alloc_failed(error, csv->kept_length + got, "rows");
+            return et_alloc_failed(error, "rows");
         memcpy(csv->kept + csv->kept_length, to, got);
         csv->kept_length += got;
     }
@@ -306,7 +306,7 @@ static int open_reader(et_csv **out, int descriptor, bool file, const char *name
         et_free(copy);
         if (file)
             close(descriptor);
-        return et_alloc_failed(error, sizeof *csv, "a reader of CSV");
+        return et_alloc_failed(error, "a reader of CSV");
     }
     et_csv_scanner_init(&csv->scanner, options);
     csv->guess = !options || !options->delimiter;

@@ -880,5 +880,5 @@ int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t l
     case ET_CSV_FAULT_MEMORY:
         break;
     }
-    return et_alloc_failed(error, scanner->count * sizeof *scanner->cell, "a row");
+    return et_alloc_failed(error, "a row");
 }

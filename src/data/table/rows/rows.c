@@ -285,9 +285,7 @@ static int make(et_columns *self, int count, et_error *error)
     *self = (et_columns){ .count = count };
     self->column = et_alloc_zero(count, sizeof *self->column);
     self->cells = et_alloc_zero(count, sizeof *self->cells);
-    return self->column && self->cells
-               ? ET_OK
-               : et_alloc_failed(error, count * sizeof *self->cells, "columns");
+    return self->column && self->cells ? ET_OK : et_alloc_failed(error, "columns");
 }
 
 static int columns_copy(et_columns *to, const et_columns *from, et_error *error)
@@ -349,7 +347,7 @@ void *et_rows_new(size_t size, const et_rows_class *class, const et_row_layout *
     if (self)
         *self = (et_rows){ class, layout, paths };
     else
-        et_alloc_failed(error, size, "rows");
+        et_alloc_failed(error, "rows");
     return self;
 }
 
@@ -470,7 +468,7 @@ static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
         self->keep = et_alloc(keep->count, sizeof *self->keep);
         self->kept = et_alloc_zero(keep->count, sizeof *self->kept);
         if (!self->keep || !self->kept)
-            return et_alloc_failed(error, keep->count * sizeof *self->kept, "kept columns");
+            return et_alloc_failed(error, "kept columns");
     }
     for (size_t i = 0; i < keep->count && !status; i++) {
         const char *name = keep->items[i];
@@ -658,7 +656,7 @@ int et_same_header_begin(et_same_header *self, const char *path, const et_csv_ro
     if (self->name && kept)
         return ET_OK;
     et_same_header_release(self);
-    return et_alloc_failed(error, count * sizeof *self->name, "a header");
+    return et_alloc_failed(error, "a header");
 }
 
 void et_same_header_release(et_same_header *self)
@@ -736,7 +734,7 @@ int et_same_header_find(const et_same_header *self, int *position, const char *p
         const char *name = name_of(header, i, &arena);
         int64_t at;
         if (!name)
-            status = et_alloc_failed(error, 64, "a header");
+            status = et_alloc_failed(error, "a header");
         else if (!et_map_get(&self->indices, name, &at))
             add_name(&adds, name);
         else if (position[at] >= 0)
@@ -754,7 +752,7 @@ int et_same_header_find(const et_same_header *self, int *position, const char *p
         end_names(&lacks);
         end_names(&adds);
         if (lacks.text.failed || adds.text.failed)
-            status = et_alloc_failed(error, lacks.text.length + adds.text.length, "a header");
+            status = et_alloc_failed(error, "a header");
         else
             status = et_fail(error, ET_EDATA,
                              "%s:%lld: the header differs from the header of %s%s%s%s%s: give all "

@@ -83,8 +83,7 @@ static int read_list(const et_schema_field *field, const et_feature *f, et_readi
     et_reading *list = et_arena_array(arena, f->count, sizeof *list);
     et_schema_field fixed = *field;
     fixed.length = (int64_t)f->count;
-    int status = list ? read_fixed(&fixed, f, list, error)
-                      : et_alloc_failed(error, f->count * sizeof *list, "a row");
+    int status = list ? read_fixed(&fixed, f, list, error) : et_alloc_failed(error, "a row");
     size_t count = 0;
     for (size_t i = 0; !status && i < f->count; i++)
         if (!list[i].missing)
@@ -212,7 +211,7 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
                        self->at, instance->length, ET_CSV_ROW_MAX);
     size_t needed = instance->length + 1;
     if (!ET_VECTOR_GROW(self->text, self->capacity, needed))
-        return et_alloc_failed(error, needed, "an instance");
+        return et_alloc_failed(error, "an instance");
     *length = instance->length;
     if (*length)
         memcpy(self->text, instance->data, *length);

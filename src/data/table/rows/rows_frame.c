@@ -164,7 +164,7 @@ int et_rows_open_frame(et_rows **out, const et_row_layout *layout, const et_fram
         self->values[i].missing = true;
     self->column = et_alloc_zero(fields, sizeof *self->column);
     if (!self->column)
-        status = et_alloc_failed(error, fields * sizeof *self->column, "rows");
+        status = et_alloc_failed(error, "rows");
     else
         status = find_columns(self, frame, options && options->no_targets, error);
     if (status) {

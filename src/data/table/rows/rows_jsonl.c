@@ -55,7 +55,7 @@ static int fill(json_rows *self, et_error *error)
         self->begin = 0;
     }
     if (!ET_VECTOR_GROW(self->bytes, self->room, self->end + READ_BYTES))
-        return et_alloc_failed(error, self->end + READ_BYTES, "a line");
+        return et_alloc_failed(error, "a line");
     size_t got = 0;
     int status = ET_OK;
     if (self->stream) {
@@ -223,7 +223,7 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
         if (point) {
             char *copy = et_arena_strdup(value->arena, text);
             if (!copy)
-                return et_alloc_failed(error, strlen(text), "a number");
+                return et_alloc_failed(error, "a number");
             copy[point - text] = ',';
             text = copy;
         }

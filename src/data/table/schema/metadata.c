@@ -155,7 +155,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     copy->counts =
         copy_array(metadata, column->counts, column->entry_count, sizeof *column->counts);
     if (metadata->arena.failed || !et_map_put(&metadata->indices, copy->name, metadata->count))
-        return et_alloc_failed(error, sizeof *copy, "metadata");
+        return et_alloc_failed(error, "metadata");
     if (copy->entry_count) {
         et_assert(copy->entries);
         table *t = &metadata->tables[metadata->count];
@@ -163,7 +163,7 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
             ;
         t->slot = et_arena_array(&metadata->arena, t->size, sizeof *t->slot);
         if (!t->slot)
-            return et_alloc_failed(error, t->size * sizeof *t->slot, "metadata");
+            return et_alloc_failed(error, "metadata");
         for (int i = 0; i < copy->entry_count; i++) {
             uint32_t *slot = find_slot(t, copy, copy->entries[i], strlen(copy->entries[i]));
             if (*slot)
@@ -184,8 +184,7 @@ static int make(et_metadata **out, const et_column_metadata *columns, int count,
     size_t rows = (size_t)count + 1; /* room for none */
     metadata->columns = et_arena_array(&metadata->arena, rows, sizeof *metadata->columns);
     metadata->tables = et_arena_array(&metadata->arena, rows, sizeof *metadata->tables);
-    int status =
-        metadata->arena.failed ? et_alloc_failed(error, rows * sizeof *columns, "metadata") : ET_OK;
+    int status = metadata->arena.failed ? et_alloc_failed(error, "metadata") : ET_OK;
     while (!status && metadata->count < count) {
         status = add_column(metadata, &columns[metadata->count], file, error);
         metadata->count += !status;
@@ -337,7 +336,7 @@ static const char *const *read_entry_list(et_text_reading *r, const et_value *li
             return NULL;
         }
         if (!(*to++ = entry_text(r, item))) {
-            r->status = et_alloc_failed(r->error, sizeof *to, r->name);
+            r->status = et_alloc_failed(r->error, r->name);
             return NULL;
         }
     }
@@ -513,9 +512,8 @@ int et_metadata_format(const et_metadata *metadata, char **text, et_error *error
         et_arena_release(&arena);
     }
     et_strbuf_append(&out, "\n}\n");
-    size_t length = out.length;
     *text = et_strbuf_detach(&out);
-    return *text ? ET_OK : et_alloc_failed(error, length, "the text of metadata");
+    return *text ? ET_OK : et_alloc_failed(error, "the text of metadata");
 }
 
 int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error)

@@ -157,7 +157,7 @@ static int add_field(et_schema *schema, const et_schema_field *field, const orig
     copy->unit = copy_text(schema, field->unit);
     copy->length = field->length ? field->length : 1;
     if (schema->arena.failed || !et_map_put(&schema->indices, copy->name, schema->count))
-        return et_alloc_failed(error, sizeof *copy, "a schema");
+        return et_alloc_failed(error, "a schema");
     schema->count++;
     return ET_OK;
 }
@@ -171,7 +171,7 @@ static int make(et_schema **out, const et_schema_field *fields, int count, const
     int status = ET_OK;
     schema->fields = et_arena_array(&schema->arena, count, sizeof *schema->fields);
     if (!schema->fields)
-        status = et_alloc_failed(error, count * sizeof *schema->fields, "a schema");
+        status = et_alloc_failed(error, "a schema");
     for (int i = 0; i < count && !status; i++)
         status = add_field(schema, &fields[i], from, error);
     if (status) {
@@ -286,7 +286,7 @@ int et_schema_format(const et_schema *schema, char **text, et_error *error)
     }
     *text = et_text_keys_print(root);
     et_arena_release(&arena);
-    return *text ? ET_OK : et_alloc_failed(error, (size_t)schema->count * 64, "a schema's text");
+    return *text ? ET_OK : et_alloc_failed(error, "a schema's text");
 }
 
 int et_schema_save(const et_schema *schema, const char *path, et_error *error)

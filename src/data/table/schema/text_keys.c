@@ -26,7 +26,7 @@ void *et_text_keys_array(et_text_reading *r, size_t count, size_t size)
 {
     void *array = et_arena_array(r->arena, count + 1, size);
     if (!array && !r->status)
-        r->status = et_alloc_failed(r->error, count * size, r->name);
+        r->status = et_alloc_failed(r->error, r->name);
     return array;
 }
 
@@ -75,7 +75,7 @@ static const char *const *read_texts(et_text_reading *r, const et_value *value, 
         more = *text;
     }
     if (r->arena->failed && !r->status)
-        r->status = et_alloc_failed(r->error, r->arena->used, r->name);
+        r->status = et_alloc_failed(r->error, r->name);
     return items;
 }
 

@@ -82,7 +82,7 @@ static int make_table(et_subwords *self, const et_vocabulary *vocabulary, et_err
     self->pieces = et_alloc_zero(self->count, sizeof *self->pieces);
     self->slots = et_alloc(slots, sizeof *self->slots);
     if (!self->pieces || !self->slots)
-        return et_alloc_failed(error, self->count * sizeof *self->pieces, "sub-words");
+        return et_alloc_failed(error, "sub-words");
     for (size_t i = 0; i < slots; i++)
         self->slots[i] = -1;
     for (int32_t id = 0; id < self->count; id++) {
@@ -118,7 +118,7 @@ int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double 
                                 : "for unigram give more than 0");
     et_subwords *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "sub-words");
+        return status ? status : et_alloc_failed(error, "sub-words");
     self->merges = merges;
     self->rate = rate;
     self->count = et_vocabulary_size(vocabulary);

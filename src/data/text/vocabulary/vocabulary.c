@@ -89,7 +89,7 @@ int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, c
         if (vocabulary->loaded) /* a mutex of the default kind never fails */
             pthread_mutex_init(&vocabulary->loaded->mutex, NULL);
         if (!vocabulary->bytes || !vocabulary->name || !vocabulary->loaded)
-            status = et_alloc_failed(error, length, "a vocabulary");
+            status = et_alloc_failed(error, "a vocabulary");
         else {
             memcpy(vocabulary->bytes, bytes, length);
             vocabulary->length = length;

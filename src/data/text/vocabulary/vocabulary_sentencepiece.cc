@@ -95,7 +95,7 @@ int check_encoding(size_t length, et_error *error)
     void *volatile probe = std::malloc(bytes);
     const bool there = probe != nullptr;
     std::free(probe);
-    return there ? int(ET_OK) : et_alloc_failed(error, bytes, "encoding a line");
+    return there ? int(ET_OK) : et_alloc_failed(error, "encoding a line");
 }
 
 /* Whether SentencePiece reads the model as et_vocabulary_check does. */
@@ -156,7 +156,7 @@ ET_INLINE int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabu
         size_t capacity = ids.size() + ids.size() / 2;
         void *grown = et_realloc(tokens->ids, capacity, sizeof *tokens->ids);
         if (!grown)
-            return et_alloc_failed(error, capacity * sizeof *tokens->ids, "tokens");
+            return et_alloc_failed(error, "tokens");
         tokens->ids = static_cast<int32_t *>(grown);
         tokens->capacity = capacity;
     }
@@ -407,7 +407,7 @@ int train(char **bytes, size_t *length, const et_vocabulary_options *options,
         return status;
     *bytes = et_strndup(model.data(), model.size());
     *length = model.size();
-    return *bytes ? ET_OK : et_alloc_failed(error, model.size(), "a vocabulary");
+    return *bytes ? ET_OK : et_alloc_failed(error, "a vocabulary");
 }
 
 } // namespace
@@ -461,7 +461,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
             return et_fail(error, ET_EFAIL, "SentencePiece cannot decode a line: %s",
                            reason(decoded).c_str());
         et_strbuf_append_bytes(out, text.data(), text.size());
-        return out->failed ? et_alloc_failed(error, text.size(), "a line") : int(ET_OK);
+        return out->failed ? et_alloc_failed(error, "a line") : int(ET_OK);
     });
 }
 

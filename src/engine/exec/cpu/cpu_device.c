@@ -24,7 +24,7 @@ static int make_tracing(et_device *device, et_error *error)
     size_t size = sizeof *device->tracing + device->threads * sizeof(et_track *);
     device->tracing = et_alloc_zero(1, size);
     if (!device->tracing)
-        return et_alloc_failed(error, size, "a device");
+        return et_alloc_failed(error, "a device");
     for (int i = 0; i < device->threads; i++)
         device->tracing->track[i] = et_track_off();
     return ET_OK;

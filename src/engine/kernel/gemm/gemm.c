@@ -367,7 +367,7 @@ static void *grow(void *memory, size_t size, et_error *error)
     if (grown)
         et_free(memory);
     else
-        et_alloc_failed(error, size, "a matrix product's tiles");
+        et_alloc_failed(error, "a matrix product's tiles");
     return grown;
 }
 
@@ -400,8 +400,7 @@ static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
             return ET_OK;
         }
     if (!ET_VECTOR_GROW(cache->blocks, cache->block_room, cache->block_count + 1))
-        return et_alloc_failed(error, (cache->block_count + 1) * sizeof *cache->blocks,
-                               "a cache of matrix products");
+        return et_alloc_failed(error, "a cache of matrix products");
     et_gemm_block *block;
     int status = et_gemm_block_new(&block, cache->engine, shape, error);
     if (!status)
@@ -675,8 +674,7 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
         }
     /* The array grows first, so that a new product always has a place. */
     if (!ET_VECTOR_GROW(cache->gemms, cache->gemm_room, cache->gemm_count + 1))
-        return et_alloc_failed(error, (cache->gemm_count + 1) * sizeof *cache->gemms,
-                               "a cache of matrix products");
+        return et_alloc_failed(error, "a cache of matrix products");
     et_gemm *gemm;
     if (ET_ALLOC_ZERO(gemm, 1, "a matrix product", error))
         return ET_ENOMEM;

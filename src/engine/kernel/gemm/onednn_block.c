@@ -273,7 +273,7 @@ static int make(et_gemm_block *block, et_error *error)
     for (int i = 0; i < engine->threads; i++) {
         void *grown = et_alloc_aligned(size, 64);
         if (!grown)
-            return et_alloc_failed(error, size, "the scratch of a matrix product");
+            return et_alloc_failed(error, "the scratch of a matrix product");
         et_free(engine->scratch[i]);
         engine->scratch[i] = grown;
     }

@@ -40,7 +40,7 @@ int et_argument_parser_new(et_argument_parser **out, const char *name, et_error 
     parser->name = et_arena_strdup(&parser->arena, name && *name ? name : "trainer");
     if (!parser->name) {
         et_argument_parser_free(parser);
-        return et_alloc_failed(error, 1, "a parser");
+        return et_alloc_failed(error, "a parser");
     }
     *out = parser;
     return ET_OK;
@@ -90,7 +90,7 @@ int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, e
             (flags->alias && find(parser, flags->alias, strlen(flags->alias))))
             return et_fail(error, ET_EUSAGE, "two flags are called --%s; rename one", name);
         if (!ET_VECTOR_GROW(parser->flags, parser->capacity, parser->count + 2))
-            return et_alloc_failed(error, (parser->count + 1) * sizeof *parser->flags, "a parser");
+            return et_alloc_failed(error, "a parser");
         parser->flags[parser->count++] = *flags;
         parser->flags[parser->count] = (et_option)ET_OPTION_END;
     }
@@ -110,7 +110,7 @@ static int set_list(const et_option *flag, et_arguments *arguments, const et_val
                        ET_INTEGERS_MAX, et_value_kind_name(list->kind));
     int64_t *items = et_arena_array(arguments->arena, list->count, sizeof *items);
     if (!items)
-        return et_alloc_failed(error, list->count * sizeof *items, "a flag");
+        return et_alloc_failed(error, "a flag");
     int status = ET_OK;
     size_t count = 0;
     for (const et_value *item = list->first; item && !status; item = item->next)
@@ -129,7 +129,7 @@ static int set_value(const et_argument_parser *parser, et_arguments *arguments, 
     const et_option *flag = find(parser, key, strlen(key));
     const char **names = flag ? NULL : et_alloc(parser->count + 1, sizeof *names);
     if (!flag && !names)
-        return et_alloc_failed(error, parser->count * sizeof *names, "names");
+        return et_alloc_failed(error, "names");
     for (size_t i = 0; !flag && i <= parser->count; i++)
         names[i] = i < parser->count ? parser->flags[i].field.name : NULL;
     int status =
@@ -170,7 +170,7 @@ int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arg
     for (int i = 0; call.argv && i < call.argc; i++)
         call.argv[i] = et_arena_strdup(arguments->arena, args[i]);
     if (arguments->arena->failed)
-        return et_alloc_failed(error, call.argc * sizeof *call.argv, "arguments");
+        return et_alloc_failed(error, "arguments");
     int status = open_line(&line, parser, &call, &program, arguments, arguments->arena, error);
     line.jobs = parse_job;
     if (!status)
@@ -203,7 +203,7 @@ int et_argument_parser_help(const et_argument_parser *parser, char **text, et_er
     et_arena_release(&arena);
     *text = status ? NULL : et_strdup(whole);
     free(whole);
-    return status || *text ? status : et_alloc_failed(error, 1, "help");
+    return status || *text ? status : et_alloc_failed(error, "help");
 }
 
 #define CLASSES_MAX    16 /* of a class and its bases; more mean a circle */
@@ -375,7 +375,7 @@ static int begin(et_arguments **out, et_argument_parser **parser, const et_argum
         et_argument_parser_free(*parser);
         et_free(arguments);
         et_arena_free(arena);
-        return et_alloc_failed(error, kind->size, "arguments");
+        return et_alloc_failed(error, "arguments");
     }
     arguments->ET_CLASS = kind;
     arguments->arena = arena;
@@ -461,7 +461,7 @@ static int own_arguments(const char *const **out, et_arena *arena, et_error *err
     }
     et_free(bytes);
     *out = items && count ? items + 1 : items;
-    return items && !arena->failed ? ET_OK : et_alloc_failed(error, length, "arguments");
+    return items && !arena->failed ? ET_OK : et_alloc_failed(error, "arguments");
 }
 
 int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const char *const *args,
@@ -484,7 +484,7 @@ int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const
         items[i] = et_arena_strdup(arguments->arena, args[i]);
     arguments->raw = (et_strings){ items, items ? count : 0 };
     status = arguments->arena->failed
-                 ? et_alloc_failed(error, count * sizeof *items, "arguments")
+                 ? et_alloc_failed(error, "arguments")
                  : et_argument_parser_parse(parser, arguments, args, parse_job, error);
     if (!status && !arguments->help)
         status = et_arguments_process(arguments, error);

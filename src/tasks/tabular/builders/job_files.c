@@ -41,7 +41,7 @@ int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena
     et_value_set_string(dict, "builder", builder->ET_CLASS->name);
     et_value_set_string(dict, "encoder", et_arena_printf(arena, "%016" PRIx64, fingerprint));
     *identity = dict;
-    return et_value_failed(dict) ? et_alloc_failed(error, 64, "a job's identity") : ET_OK;
+    return et_value_failed(dict) ? et_alloc_failed(error, "a job's identity") : ET_OK;
 }
 
 static int compare(const et_identity *kept, const char *key, const char *now, const char *cure,
@@ -89,7 +89,7 @@ static int write_tree(const et_value *root, const char *path, et_error *error)
         et_yaml_print(&text, root);
     int status = whole && !text.failed
                      ? et_file_write(path, et_strbuf_text(&text), text.length, error)
-                     : et_alloc_failed(error, text.length, path);
+                     : et_alloc_failed(error, path);
     et_strbuf_release(&text);
     return status;
 }
@@ -100,7 +100,7 @@ static int write_job(const et_model_builder *builder, const et_job_config *confi
     et_arena arena = ET_ARENA_INIT;
     et_value *root = et_value_dict(&arena), *environment = et_value_set_dict(root, "config");
     int status = environment ? et_value_merge(environment, et_job_config_env(config), error)
-                             : et_alloc_failed(error, 0, path);
+                             : et_alloc_failed(error, path);
     /* "--batch-size 64": a flag with its value, as TensorFX writes them. */
     et_value *list = et_value_set_list(root, "args");
     const et_strings *raw = &builder->args->raw;

@@ -54,7 +54,7 @@ static int default_input(et_model_builder *self, et_table_set *dataset, const ch
     if (!source) {
         out->layout =
             et_encoder_input_layout(et_table_set_encoder(dataset), batch, &self->internals->arena);
-        return out->layout ? ET_OK : et_alloc_failed(error, 0, "a layout");
+        return out->layout ? ET_OK : et_alloc_failed(error, "a layout");
     }
     const et_table_columns *from = et_table_set_columns(dataset, source);
     const et_read_options options = {
@@ -174,7 +174,7 @@ static int process_layers(et_arguments *self, et_error *error)
         layers[i] = et_arena_printf(self->arena, "%lld", (long long)units->items[i]);
     }
     if (!layers || self->arena->failed)
-        return et_alloc_failed(error, units->count * sizeof *layers, "layers");
+        return et_alloc_failed(error, "layers");
     args->layers = (et_strings){ layers, units->count };
     return ET_OK;
 }
@@ -345,7 +345,7 @@ static int open_pass(et_builder_graph *graph, et_error *error)
                                       .name = face->name };
     et_params *params = et_model_builder_params(face->builder);
     if (!params)
-        return et_alloc_failed(error, 0, "parameters");
+        return et_alloc_failed(error, "parameters");
     int status = et_model_builder_open_device(face->builder, &device, error);
     return status ? status
                   : et_pass_open(&face->graph, device, params, face->input.layout, face->build,
@@ -370,7 +370,7 @@ static int build_graph(et_model_builder *self, et_table_set *dataset, et_builder
     int status = check_whole(self, error);
     et_builder_graph *graph = status ? NULL : et_alloc_zero(1, sizeof *graph);
     if (!graph)
-        return status ? status : et_alloc_failed(error, sizeof *graph, "a graph");
+        return status ? status : et_alloc_failed(error, "a graph");
     *graph = (et_builder_graph){ .face = { .name = names[phase],
                                            .builder = self,
                                            .build = add_nodes,
@@ -434,7 +434,7 @@ static int choose_servers(et_model_builder *self, const et_job_config *config, e
     int status = et_job_config_create_device_setter(&setter, config, self->args, error);
     for (int i = 0; !status && i < et_params_count(params); i++)
         if (!et_device_setter_variable(setter, et_params_name(params, i)))
-            status = et_alloc_failed(error, 0, "a device setter");
+            status = et_alloc_failed(error, "a device setter");
     if (!status)
         et_device_setter_free(setter);
     return status;
@@ -577,8 +577,8 @@ int et_model_builder_renew(et_model_builder *builder, et_error *error)
 {
     et_assert(builder->internals);
     et_builder_store *store = et_alloc_zero(1, sizeof *store);
-    int status = store ? et_params_new(&store->params, error)
-                       : et_alloc_failed(error, sizeof *store, "parameters");
+    int status =
+        store ? et_params_new(&store->params, error) : et_alloc_failed(error, "parameters");
     if (status) {
         et_free(store);
         return status;

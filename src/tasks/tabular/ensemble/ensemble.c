@@ -424,7 +424,7 @@ static int open_series(et_series_run **out, const et_experiment *experiment, et_
         open_arrays(s);
     }
     if (s->arena.failed)
-        status = et_alloc_failed(error, s->arena.used, "candidates");
+        status = et_alloc_failed(error, "candidates");
     if (status)
         close_series(&s->run);
     else
@@ -461,9 +461,7 @@ static int open_outputs(et_selection *s, et_outputs *of, et_error *error)
     const size_t cells = (size_t)(s->rows * s->width);
     of->output = s->class ? et_arena_array(&s->arena, cells, sizeof *of->output) : NULL;
     of->value = s->class ? NULL : et_arena_array(&s->arena, cells, sizeof *of->value);
-    return of->output || of->value
-               ? ET_OK
-               : et_alloc_failed(error, cells * sizeof *of->value, "scores of candidates");
+    return of->output || of->value ? ET_OK : et_alloc_failed(error, "scores of candidates");
 }
 
 /* Copies the rows of a validation to their positions among all rows. */
@@ -541,7 +539,7 @@ static int score_fold(const et_selection *s, const et_outputs *one, double *valu
     of.plain = true;
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
-    int status = logs ? kind->score(&of, &rows, logs, error) : et_alloc_failed(error, 0, "scores");
+    int status = logs ? kind->score(&of, &rows, logs, error) : et_alloc_failed(error, "scores");
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         char name[64];
         snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", kind->shown[i]);
@@ -675,8 +673,7 @@ static int choose_weights(et_selection *s, et_error *error)
         greedy.rounds = ROUNDS;
     double *predicted = et_alloc(greedy.cells, sizeof *predicted);
     int status = predicted ? et_greedy_choose(&greedy, share, error)
-                           : et_alloc_failed(error, greedy.cells * sizeof *predicted,
-                                             "weights of candidates");
+                           : et_alloc_failed(error, "weights of candidates");
     if (status) {
         et_free(predicted);
         return status;
@@ -708,7 +705,7 @@ static int list_members(et_selection *s, et_tabular_options *options, et_error *
     et_tabular_member *members = et_arena_array(&s->arena, count, sizeof *members);
     s->member = et_arena_array(&s->arena, count, sizeof *s->member);
     if (!members || !s->member)
-        return et_alloc_failed(error, count * sizeof *members, "an ensemble");
+        return et_alloc_failed(error, "an ensemble");
     options->ensemble = (et_structs){ .items = members, .count = count };
     count = 0;
     for (int c = 0; c < s->run.count; c++)
@@ -728,7 +725,7 @@ static int judge(et_selection *s, et_error *error)
     et_tabular_verdict *v = &s->task->verdict;
     const et_validation_rows rows = rows_of(s, &s->mean, et_alloc(s->rows, sizeof *rows.weight));
     if (!rows.weight)
-        return et_alloc_failed(error, s->rows * sizeof *rows.weight, "a verdict");
+        return et_alloc_failed(error, "a verdict");
     for (int64_t row = 0; row < s->rows; row++)
         rows.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
     v->judged = true;

@@ -77,7 +77,7 @@ static int write_fold_rows(const et_tabular_task *task, const et_validation_rows
         et_arena_release(&arena);
     }
     int status = failed || text.failed
-                     ? et_alloc_failed(error, text.length, "predictions of folds")
+                     ? et_alloc_failed(error, "predictions of folds")
                      : et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
     return status;
@@ -132,7 +132,7 @@ static int read_lines(const et_tabular_task *task, et_validation_rows *s, const 
     et_json_lines lines = { .at = NULL };
     et_value *line;
     int status = numbers ? et_json_lines_open(&lines, path, BYTES_MAX, error)
-                         : et_alloc_failed(error, s->width * sizeof *numbers, "a row");
+                         : et_alloc_failed(error, "a row");
     s->rows = 0;
     while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line &&
            lines.number <= most) {
@@ -184,7 +184,7 @@ static int add_member(et_selection *s, et_params *to, const et_tabular_member *m
         const char *name =
             et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
         if (!name)
-            return et_alloc_failed(error, 0, "a name");
+            return et_alloc_failed(error, "a name");
         if (copy)
             memcpy(et_params_values_of(to, et_params_find(to, name)), et_params_values_of(from, i),
                    et_shape_count(shape) * sizeof(float));

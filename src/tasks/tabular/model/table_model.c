@@ -61,7 +61,7 @@ static int assign(et_experiment *e, const char *path, const char *text, et_arena
     et_value *dict = et_value_dict(arena);
     const et_value *value = et_value_set_string(dict, "value", text);
     return value ? et_experiment_assign(e, "et_table_open", path, value, arena, error)
-                 : et_alloc_failed(error, strlen(text), "a table");
+                 : et_alloc_failed(error, "a table");
 }
 
 /* ---- settings ---- */
@@ -96,7 +96,7 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
         other = first_other(et_value_path(before, refused[i]), et_value_path(now, refused[i]),
                             refused[i], arena);
     if (!before || !now)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     if (et_privacy_in(e->kind->fields, e->task))
         other = "task.differential_privacy_config";
     if (other)
@@ -179,7 +179,7 @@ static int table_task(et_task **out, et_table *t, const et_experiment *e, et_dev
     int status = et_scratch_open(&directory, "etude-table", error);
     context.model_dir = status ? NULL : et_arena_strdup(arena, directory);
     if (!status && !context.model_dir)
-        status = et_alloc_failed(error, strlen(directory), "a path");
+        status = et_alloc_failed(error, "a path");
     if (!status && !(status = write_texts(t, directory, error)) &&
         !(status = et_tabular_task_open(out, e->task, &context, error)))
         status = read_texts(t, directory, error);
@@ -204,7 +204,7 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
     const et_data_config data = { .training = true };
     int status;
-    if ((status = t->arena.failed ? et_alloc_failed(error, strlen(path), "a table")
+    if ((status = t->arena.failed ? et_alloc_failed(error, "a table")
                                   : table_experiment(&t->experiment, t, "tabular/mlp", NULL,
                                                      &t->arena, error)) ||
         (status = et_device_open(&t->device, error)) ||
@@ -272,7 +272,7 @@ static int print_settings(et_table_network *n, et_error *error)
     n->text[PARAMS] = (et_artifact_file){ ET_RUN_SETTINGS, NULL, text.length };
     n->text[PARAMS].bytes = status ? NULL : et_strbuf_detach(&text);
     if (!status && !n->text[PARAMS].bytes)
-        status = et_alloc_failed(error, n->text[PARAMS].length, "settings");
+        status = et_alloc_failed(error, "settings");
     et_strbuf_release(&text);
     return status;
 }
@@ -284,7 +284,7 @@ static int copy_texts(et_table_network *n, const et_table *table, et_error *erro
         n->text[i] =
             (et_artifact_file){ from->name, et_strndup(from->bytes, from->length), from->length };
         if (!n->text[i].bytes)
-            return et_alloc_failed(error, from->length, "a model");
+            return et_alloc_failed(error, "a model");
     }
     return ET_OK;
 }
@@ -413,7 +413,7 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
         return status;
     const char *full = et_arena_printf(&m->arena, "tabular/%s", name);
     if (!full)
-        return et_alloc_failed(error, strlen(name), "a name");
+        return et_alloc_failed(error, "a name");
     status = table_experiment(&n->experiment, table, full, settings, &m->arena, error);
     if (status)
         return status;

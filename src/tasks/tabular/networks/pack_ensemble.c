@@ -57,7 +57,7 @@ int et_greedy_choose(const et_greedy *g, double *share, et_error *error)
     const size_t size = 2 * g->cells + (size_t)g->candidates;
     double *sum = et_alloc_zero(size, sizeof *sum), least = INFINITY;
     if (!sum)
-        return et_alloc_failed(error, size * sizeof *sum, "an ensemble");
+        return et_alloc_failed(error, "an ensemble");
     double *tried = sum + g->cells, *times = tried + g->cells;
     for (int64_t round = 1; round <= g->rounds; round++) {
         int64_t best = 0;
@@ -302,9 +302,7 @@ static int open_following(following *f, et_error *error)
     f->loss = et_arena_array(&f->arena, m, sizeof *f->loss);
     f->better = et_arena_array(&f->arena, m, sizeof *f->better);
     f->candidate = et_arena_array(&f->arena, m, sizeof *f->candidate);
-    return f->arena.failed
-               ? et_alloc_failed(error, m * items * sizeof *f->prediction, "an ensemble")
-               : ET_OK;
+    return f->arena.failed ? et_alloc_failed(error, "an ensemble") : ET_OK;
 }
 
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
@@ -335,7 +333,7 @@ int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack
         et_value_set_int(logs, LOGGED_MEMBERS, chosen);
         et_value_set_int(logs, LOGGED_TRAINED, trained);
         if (et_value_failed(logs))
-            status = et_alloc_failed(error, 0, "values of a validation");
+            status = et_alloc_failed(error, "values of a validation");
     }
     et_arena_release(&f.arena);
     return status;
@@ -389,7 +387,7 @@ static int choose_group(et_pack_part *part, et_params *params, const et_tabular_
     et_group_free(part->group);
     part->group = NULL;
     int status = expression.failed
-                     ? et_alloc_failed(error, expression.length, "the members of a pack")
+                     ? et_alloc_failed(error, "the members of a pack")
                      : et_group_match(&part->group, params, et_strbuf_text(&expression), error);
     et_strbuf_release(&expression);
     return status;

@@ -143,7 +143,7 @@ int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder
         counting c = { et_layout_find(&samples->layout, field->name), field->width, weight,
                        et_alloc_zero(buckets, sizeof *c.latest) };
         if (!c.latest)
-            return et_alloc_failed(error, buckets * sizeof *c.latest, "words of a text");
+            return et_alloc_failed(error, "words of a text");
         et_params_begin_change(params);
         memset(weight, 0, buckets * sizeof *weight);
         status = et_tabular_read(samples, samples->count, count_rows, &c, error);
@@ -493,7 +493,7 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
     const size_t all =
         (size_t)inputs.number_count + (size_t)inputs.id_count + (size_t)inputs.text_count + 1;
     row_factors row = { .first = et_arena_array(&arena, all, sizeof *row.first) };
-    int status = whole && row.first ? ET_OK : et_alloc_failed(error, all, "columns");
+    int status = whole && row.first ? ET_OK : et_alloc_failed(error, "columns");
     for (int64_t i = 0; !status && i < count; i++) {
         for (size_t k = 0; k < all; k++)
             row.first[k] = -1;
@@ -591,7 +591,7 @@ static int fit_bins(et_params *params, const char *scope, const et_tabular_colum
     size_t count = (size_t)(numbers * rows + bins + 1);
     float *values = et_alloc(count, sizeof *values); /* [numbers, rows], then bins + 1 boundaries */
     if (!values)
-        return et_alloc_failed(error, count * sizeof *values, "bins of columns");
+        return et_alloc_failed(error, "bins of columns");
     reading r = { encoder, ignored, values, rows };
     int status = et_tabular_read(samples, rows, read_columns, &r, error);
     if (!status) {
@@ -666,12 +666,12 @@ static int fit_factors(et_params *params, const char *scope, const et_tabular_co
     if (factor < 0)
         return ET_OK;
     if (!open_columns(&inputs, &arena, encoder, ignored))
-        return et_alloc_failed(error, sizeof *inputs.columns, "columns");
+        return et_alloc_failed(error, "columns");
     for (int c = 0; c < inputs.id_count; c++)
         ids += (size_t)inputs.columns[c].rows;
     id_counts counts = { encoder, ignored, et_arena_array(&arena, ids, sizeof *counts.rows) };
     int status = counts.rows ? et_tabular_read(samples, rows, count_ids, &counts, error)
-                             : et_alloc_failed(error, ids * sizeof *counts.rows, "rows of values");
+                             : et_alloc_failed(error, "rows of values");
     if (!status)
         set_factors(params, factor, &inputs, columns, counts.rows,
                     (double)rows / (double)samples->count);

@@ -87,7 +87,7 @@ static int grow(et_explain *e, et_error *error)
         e->target = target;
     double *weight = target ? et_realloc(e->weight, rows, sizeof *weight) : NULL;
     if (!weight)
-        return et_alloc_failed(error, rows * cells * sizeof *grown, "rows");
+        return et_alloc_failed(error, "rows");
     e->weight = weight;
     e->capacity = rows;
     return ET_OK;
@@ -130,7 +130,7 @@ static int copy_cells(et_explain *e, const et_cell *cells, et_error *error)
             continue;
         char *text = et_arena_alloc(&e->arena, cells[i].length + 1);
         if (!text)
-            return et_alloc_failed(error, cells[i].length, "rows");
+            return et_alloc_failed(error, "rows");
         memcpy(text, cells[i].text, cells[i].length);
         to[i].text = text;
     }
@@ -225,7 +225,7 @@ static int open_rows(et_explain *e, et_error *error)
                         et_encoder_written(encoder), et_encoder_weight(encoder) };
     int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder, 0, error);
     if (!status && arena.failed)
-        status = et_alloc_failed(error, 64, "a row");
+        status = et_alloc_failed(error, "a row");
     for (size_t i = 0; i < count && !status; i++)
         status = read_file(e, paths[i], &block, &all, error);
     et_arena_release(&arena);
@@ -298,7 +298,7 @@ static void *work(void *payload)
     et_cell *cells = et_alloc(et_encoder_cells(encoder_of(w->e)), sizeof *cells);
     omp_set_num_threads(1);
     if (!cells)
-        w->status = et_alloc_failed(&w->error, sizeof *cells, "a row");
+        w->status = et_alloc_failed(&w->error, "a row");
     const int64_t batches = (w->e->rows + p->batch_size - 1) / p->batch_size;
     for (int64_t b = w->number; b < batches && !w->status; b += w->e->predictors.count)
         w->status = predict_batch(w, p, cells, b * p->batch_size);
@@ -333,7 +333,7 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
-    int status = dict ? predict(e, c, error) : et_alloc_failed(error, 64, "scores");
+    int status = dict ? predict(e, c, error) : et_alloc_failed(error, "scores");
     if (!status) {
         /* Uses the names of validation, as `evaluate` does. */
         const et_validation_rows rows = { .rows = e->rows,
@@ -403,9 +403,7 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
         const size_t cells = (size_t)(e->rows * e->width);
         e->score = et_arena_array(&e->arena, cells, sizeof *e->score);
         e->value = et_arena_array(&e->arena, cells, sizeof *e->value);
-        status = e->score && e->value
-                     ? ET_OK
-                     : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
+        status = e->score && e->value ? ET_OK : et_alloc_failed(error, "predictions");
     }
     if (!status)
         status = measure(e, &(change){ .field = -1 }, &e->facts.score, error);
@@ -565,7 +563,7 @@ static int open_partial(et_explain_partial *p, const level *levels, int64_t coun
     p->mean = et_alloc_zero(points * (size_t)width, sizeof *p->mean);
     p->text = p->cells;
     if (!p->cells || !p->number || !p->mean)
-        return et_alloc_failed(error, points * sizeof *p->mean, "points");
+        return et_alloc_failed(error, "points");
     for (size_t i = 0; i < points; i++) {
         p->cells[i] = *levels[i].cell;
         p->number[i] = levels[i].number;

@@ -320,8 +320,7 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
         for (int i = 0; i < labels; i++)
             lines->label[i] = printed(lines, "", p->field->label[i], "");
     }
-    return lines->arena.failed ? et_alloc_failed(error, most * sizeof *lines->column, "columns")
-                               : ET_OK;
+    return lines->arena.failed ? et_alloc_failed(error, "columns") : ET_OK;
 }
 
 void et_prediction_lines_release(et_prediction_lines *lines)

@@ -33,7 +33,7 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
     et_predictions *found = et_alloc_zero(1, sizeof *found);
     *out = found;
     if (!found)
-        return et_alloc_failed(error, sizeof *found, "predictions");
+        return et_alloc_failed(error, "predictions");
     found->count = count;
     found->outputs = p->outputs;
     for (int i = 0; i < p->outputs; i++)
@@ -47,9 +47,7 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
     found->values = et_arena_array(arena, count, width * sizeof *found->values);
     found->rounded = et_arena_array(arena, count, width * sizeof *found->rounded);
     found->output = et_arena_array(arena, count, p->outputs * sizeof *found->output);
-    return arena->failed
-               ? et_alloc_failed(error, count * width * sizeof *found->values, "predictions")
-               : ET_OK;
+    return arena->failed ? et_alloc_failed(error, "predictions") : ET_OK;
 }
 
 void et_predictions_free(et_predictions *found)
@@ -116,7 +114,7 @@ static int fail_row(call *c, size_t row, int status, const et_error *reason, et_
     if (status != ET_EDATA || !c->p->lenient)
         return et_fail(error, status, "%s", reason->text);
     c->found->failure[row] = et_arena_strdup(&c->found->arena, reason->text);
-    return c->found->failure[row] ? ET_OK : et_alloc_failed(error, 64, "predictions");
+    return c->found->failure[row] ? ET_OK : et_alloc_failed(error, "predictions");
 }
 
 static int put_row(call *c, size_t row, int64_t at, et_error *error)
@@ -137,7 +135,7 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
     if (!cell || !cell->text)
         return ET_OK;
     c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
-    return c->found->key[row] ? ET_OK : et_alloc_failed(error, cell->length, "a key");
+    return c->found->key[row] ? ET_OK : et_alloc_failed(error, "a key");
 }
 
 static int take_row(call *c, size_t row, int64_t at, et_error *error)
@@ -205,7 +203,7 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
         return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
     /* A copy that the scanner may write into, ended by a line end. */
     if (!ET_VECTOR_GROW(c->line, c->room, length + 1))
-        return et_alloc_failed(error, length + 1, "a row");
+        return et_alloc_failed(error, "a row");
     char *line = c->line;
     memcpy(line, text, length);
     line[length] = '\n';
@@ -303,8 +301,7 @@ int et_predictor_predict_cells(et_predictor *predictor, const et_named_cell *cel
         return et_fail(error, ET_EDATA, "%zu rows to predict, but no cells", count);
     c.at = et_alloc(cells_a_row, sizeof *c.at);
     c.own = et_alloc(et_encoder_cells(predictor->model->encoder), sizeof *c.own);
-    int status =
-        c.at && c.own ? ET_OK : et_alloc_failed(error, cells_a_row * sizeof *c.at, "cells");
+    int status = c.at && c.own ? ET_OK : et_alloc_failed(error, "cells");
     if (!status && count)
         status = find_cells(&c, error);
     if (!status)

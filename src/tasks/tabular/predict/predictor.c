@@ -72,7 +72,7 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
         for (int64_t i = 0; model->chosen && i < count; i++)
             some |= (model->chosen[i] = share[i] > 0);
         if (!model->chosen)
-            status = et_alloc_failed(error, count, "a model");
+            status = et_alloc_failed(error, "a model");
         else if (!some)
             status = et_fail(error, ET_EDATA,
                              "%s has no ensemble yet: validation chooses one, and this checkpoint "
@@ -100,7 +100,7 @@ static int read_text(et_table_model *model, const et_artifact *artifact, int whi
     char *bytes;
     *path = et_artifact_path(artifact, name, &model->arena);
     if (!*path)
-        return et_alloc_failed(error, strlen(model->directory), "a path");
+        return et_alloc_failed(error, "a path");
     model->text[which].name = name;
     int status = et_artifact_read(artifact, name, ET_TABLE_BYTES_MAX, &bytes,
                                   &model->text[which].length, error);
@@ -146,7 +146,7 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
         return status;
     model->builder = et_alloc_zero(1, whole.size);
     if (!model->builder)
-        return et_alloc_failed(error, whole.size, "a builder");
+        return et_alloc_failed(error, "a builder");
     if ((status = et_model_builder_init(model->builder, model->kind, model->arguments,
                                         model->dataset, error)) ||
         (status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error)))
@@ -176,14 +176,14 @@ static int open_run(et_table_model *model, const et_artifact *artifact,
         names[i] = et_arena_printf(&model->arena, "%.15g", model->target.level[i]);
     model->levels = (et_strings){ names, names ? count : 0 };
     if (model->arena.failed)
-        return et_alloc_failed(error, count * sizeof *names, "names of levels");
+        return et_alloc_failed(error, "names of levels");
     if ((status = choose_members(model, artifact, how->checkpoint, error)) ||
         (status = et_params_new(&model->params, error)))
         return status;
     if (missing->count) {
         model->missing = et_csv_missing_with(missing->items, missing->count);
         if (!model->missing)
-            return et_alloc_failed(error, missing->count, "task.missing");
+            return et_alloc_failed(error, "task.missing");
     }
     model->csv = et_tabular_table_options(options, model->missing).csv;
     if (strchr(ET_CSV_DELIMITERS, model->csv.delimiter))
@@ -238,8 +238,7 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
         return ET_ENOMEM;
     model->live_weights = options->live_weights;
     model->directory = et_arena_strdup(&model->arena, artifact->name);
-    if ((!model->directory &&
-         (status = et_alloc_failed(error, strlen(artifact->name), "a path"))) ||
+    if ((!model->directory && (status = et_alloc_failed(error, "a path"))) ||
         (!job && (status = et_experiment_open_own(&model->experiment, &et_tabular_program, artifact,
                                                   &model->arena, error))) ||
         (status = read_encoder(model, artifact, error)) ||
@@ -273,7 +272,7 @@ static int read_units(et_table_model *model, et_error *error)
         return ET_OK;
     model->units = et_arena_array(&model->arena, field->width, sizeof *model->units);
     if (!model->units)
-        return et_alloc_failed(error, field->width * sizeof *model->units, "a model");
+        return et_alloc_failed(error, "a model");
     int status = et_target_unit_read(model->units, field->width, &found, model->identity, error);
     model->unit_count = !status && found ? field->width : 0;
     return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
@@ -322,7 +321,7 @@ static int make_layout(et_predictor *p, et_error *error)
     p->to = et_arena_array(arena, fields, sizeof *p->to);
     p->size = et_arena_array(arena, fields, sizeof *p->size);
     if (arena->failed)
-        return et_alloc_failed(error, fields * sizeof(et_layout_field), "a predictor");
+        return et_alloc_failed(error, "a predictor");
     for (int i = 0, next = 0; i < fields; i++) {
         const et_layout_field *field = &et_encoder_layout(encoder)->field[i];
         p->index[i] = et_encoder_field(encoder, i)->kind < ET_ENCODED_CLASS ? next++ : -1;

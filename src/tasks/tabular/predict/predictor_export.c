@@ -111,7 +111,7 @@ static void append_list(et_strbuf *out, const char *const *texts, int64_t count)
 
 static int note(et_onnx *to, const char *key, et_strbuf *value, et_error *error)
 {
-    int status = value->failed ? et_alloc_failed(error, value->length, "names") : ET_OK;
+    int status = value->failed ? et_alloc_failed(error, "names") : ET_OK;
     if (!status)
         et_onnx_note(to, key, et_strbuf_text(value));
     et_strbuf_release(value);

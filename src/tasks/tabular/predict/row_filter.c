@@ -49,7 +49,7 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
     if (block->row && block->cell && block->kept && block->bytes)
         return ET_OK;
     et_row_block_release(block);
-    return et_alloc_failed(error, (size_t)rows * cells * sizeof *block->cell, "rows");
+    return et_alloc_failed(error, "rows");
 }
 
 void et_row_block_release(et_row_block *block)
@@ -93,7 +93,7 @@ static int add_row(const et_row_reader *r, et_row_block *block, const et_row *ro
     char *bytes = fits ? block->bytes + block->used : et_arena_alloc(&block->arena, size);
     et_block_row to = { .line = row->number };
     if (!bytes)
-        return et_alloc_failed(error, size, "a row");
+        return et_alloc_failed(error, "a row");
     block->used += fits ? size : 0;
     if (row->json.data) {
         to.json = (et_bytes){ bytes, row->json.length };
@@ -206,7 +206,7 @@ int et_row_reader_next(et_row_reader *r, et_row_block *block, et_error *error)
         if (status == ET_EDATA && r->held.number && r->lenient) {
             const char *text = et_arena_strdup(&block->arena, reason.text);
             block->row[block->count++] = (et_block_row){ .line = r->held.number, .failure = text };
-            status = text ? ET_OK : et_alloc_failed(error, sizeof reason.text, "a message");
+            status = text ? ET_OK : et_alloc_failed(error, "a message");
             continue;
         }
         if (status)
@@ -259,7 +259,7 @@ static void fail_row(const et_row_reader *r, work *w, int64_t i, int status, et_
         row->failure = et_arena_strdup(&w->rows.arena, reason->text);
         if (row->failure)
             return;
-        status = et_alloc_failed(reason, sizeof reason->text, "a message");
+        status = et_alloc_failed(reason, "a message");
     }
     w->status = status;
     w->error = *reason;
@@ -303,7 +303,7 @@ static void predict_block(const et_row_filter *filter, et_predictor *p, work *w)
         at++;
     }
     if (!status && w->lines.failed)
-        status = et_alloc_failed(&reason, w->lines.length, "predictions");
+        status = et_alloc_failed(&reason, "predictions");
     if (status) {
         w->status = status;
         w->error = reason;
@@ -331,7 +331,7 @@ static int open_pool(pool *all, et_error *error)
     all->work = et_alloc_zero(works, sizeof *all->work);
     filter->found = et_alloc_zero(keep, sizeof *filter->found);
     if (!all->work || !filter->found)
-        return et_alloc_failed(error, works * sizeof *all->work, "rows");
+        return et_alloc_failed(error, "rows");
     int status =
         et_unknown_values_open(&filter->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
@@ -438,7 +438,7 @@ int et_row_filter_run(et_row_filter *filter, et_error *error)
     int status = open_pool(&all, error);
     et_prediction_lines_begin(filter->lines, filter->predictors->each[0], &head);
     if (!status && head.failed)
-        status = et_alloc_failed(error, 1, "a header");
+        status = et_alloc_failed(error, "a header");
     if (!status && head.length)
         status = filter->write(filter->self, head.data, head.length, error);
     et_strbuf_release(&head);

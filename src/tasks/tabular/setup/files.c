@@ -128,7 +128,7 @@ static int identify_unit(const et_tabular_task *task, et_value *identity, et_err
         et_value_add_float(list, unit.offset);
         et_value_add_float(list, unit.scale);
     }
-    return et_value_failed(identity) ? et_alloc_failed(error, 0, "the unit of the target") : ET_OK;
+    return et_value_failed(identity) ? et_alloc_failed(error, "the unit of the target") : ET_OK;
 }
 
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
@@ -142,7 +142,7 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
         et_value_set_string(identity, ET_IDENTITY_DELIMITER, (const char[]){ self->delimiter, 0 });
     if (!et_value_set_string(identity, ET_IDENTITY_DATA,
                              et_checksum_print(self->training->fingerprint).digits))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     return is_exact(self) ? identify_unit(self, identity, error) : ET_OK;
 }
 
@@ -155,7 +155,7 @@ int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identi
         uint64_t checksum;
         const char *name = et_table_file_names[i], *path = et_artifact_path(artifact, name, &arena);
         status = path ? et_artifact_checksum(artifact, name, ET_TABLE_BYTES_MAX, &checksum, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+                      : et_alloc_failed(error, "a path");
         if (!status)
             status = check_belongs(checksum, identity, i, path, error);
     }
@@ -431,7 +431,7 @@ static int find(et_tabular_task *task, et_error *error)
         file->path = et_arena_strdup(
             &task->arena, et_path_of(task->context.model_dir, et_table_file_names[i]).text);
         if (!file->path)
-            return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+            return et_alloc_failed(error, "a path");
         file->made = !et_file_exists(file->path);
         missing |= file->made;
         if (file->made && task->context.reader)

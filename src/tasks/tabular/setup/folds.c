@@ -81,7 +81,7 @@ int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double s
     drawn *order = draw(class, rows, seed);
     int64_t due = 0, size;
     if (!order)
-        return et_alloc_failed(error, rows * sizeof *order, "rows that are held out");
+        return et_alloc_failed(error, "rows that are held out");
     memset(held, 0, rows * sizeof *held);
     for (int64_t begin = 0; begin < rows; begin += size) {
         size = class_rows(order, begin, rows);
@@ -103,7 +103,7 @@ static int split_plain(unsigned char *part, const et_tabular_splitting *how, et_
 {
     drawn *order = draw(how->class, how->rows, how->seed);
     if (!order)
-        return et_alloc_failed(error, how->rows * sizeof *order, "folds");
+        return et_alloc_failed(error, "folds");
     for (int64_t i = 0; i < how->rows; i++)
         part[order[i].row] = (unsigned char)(1 + i % how->folds);
     et_free(order);
@@ -158,7 +158,7 @@ static int split_by_time(unsigned char *part, const et_tabular_splitting *how, e
     timed *order = et_alloc(rows, sizeof *order);
     int status = ET_OK;
     if (!order)
-        return et_alloc_failed(error, rows * sizeof *order, "folds");
+        return et_alloc_failed(error, "folds");
     for (int64_t i = 0; i < rows; i++)
         order[i] = (timed){ how->time[i], i };
     qsort(order, rows, sizeof *order, by_time);
@@ -308,9 +308,7 @@ static int split_by_group(unsigned char *part, const et_tabular_splitting *how, 
     for (size_t i = 0; how->class && i < rows; i++)
         g.classes = how->class[i] >= g.classes ? how->class[i] + 1 : g.classes;
     g.of_class = et_alloc_zero((size_t)g.classes * (folds + 1), sizeof *g.of_class);
-    int status = g.row && g.group && g.of_class
-                     ? ET_OK
-                     : et_alloc_failed(error, rows * sizeof *g.group, "groups of rows");
+    int status = g.row && g.group && g.of_class ? ET_OK : et_alloc_failed(error, "groups of rows");
     if (!status)
         list_groups(&g);
     if (!status && g.count < least)
@@ -429,7 +427,7 @@ static int keep(key_reading *r, const et_row *row)
     const size_t wanted = (size_t)keys->count + 1;
     if (!(r->times ? ET_VECTOR_GROW(keys->time, r->capacity, wanted)
                    : ET_VECTOR_GROW(keys->group, r->capacity, wanted)))
-        return et_alloc_failed(r->error, r->capacity * sizeof number, "keys of rows");
+        return et_alloc_failed(r->error, "keys of rows");
     if (r->times) {
         keys->time[keys->count++] = number;
         return ET_OK;
@@ -515,7 +513,7 @@ int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_erro
     if (status)
         return status;
     r.to = et_encoder_items(encoder, &arena);
-    status = arena.failed ? et_alloc_failed(error, sizeof *r.to, "a row")
+    status = arena.failed ? et_alloc_failed(error, "a row")
                           : et_rows_open_files(&r.rows, et_encoder_row_layout(encoder),
                                                &task->paths, &how, task->texts.metadata, error);
     while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {

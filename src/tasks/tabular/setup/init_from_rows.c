@@ -54,7 +54,7 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     double all = 0;
     int found = 0;
     if (!s.sum)
-        return et_alloc_failed(error, classes * sizeof *s.sum, "weights of classes");
+        return et_alloc_failed(error, "weights of classes");
     int status = et_tabular_read(task->training, task->training->count, add_to_classes, &s, error);
     for (int i = 0; i < classes; i++) {
         all += s.sum[i];
@@ -201,7 +201,7 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
     char *path = NULL;
     bool found;
     int status = was ? et_checkpoint_find_weights(&path, task->options.init_checkpoint, error)
-                     : et_alloc_failed(error, width * sizeof *was, "means of targets");
+                     : et_alloc_failed(error, "means of targets");
     if (!status && !(status = et_identity_of_file(&identity, path, &arena, error)))
         status = et_target_unit_read(was, (int64_t)width, &found, identity.values, error);
     for (size_t k = 0; !status && k < width; k++) {
@@ -494,9 +494,8 @@ int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
     target_counts s = { .target = target,
                         .count = et_alloc(count, sizeof *s.count),
                         .first = et_alloc(count, sizeof *s.first) };
-    int status = s.count && s.first
-                     ? check_parts(&s, task, error)
-                     : et_alloc_failed(error, count * sizeof *s.count, "counts of a target");
+    int status = s.count && s.first ? check_parts(&s, task, error)
+                                    : et_alloc_failed(error, "counts of a target");
     et_free(s.count);
     et_free(s.first);
     return status;

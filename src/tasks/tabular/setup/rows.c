@@ -52,7 +52,7 @@ static int find_mix(et_tabular_task *task, et_error *error)
     }
     const char **items = et_arena_alloc(&task->arena, files * sizeof *items);
     if (!items)
-        return et_alloc_failed(error, files * sizeof *items, "paths");
+        return et_alloc_failed(error, "paths");
     *all = (et_strings){ .items = items };
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < found[i].count; k++)
@@ -363,7 +363,7 @@ static int warn_folds(const et_tabular_task *task, const unsigned char *part, et
     hashes k = hashes_of(task, rows);
     k.parts = part;
     int status = k.row ? et_tabular_read(task->table, rows, add_rows, &k, error)
-                       : et_alloc_failed(error, rows * sizeof *k.row, "keys of rows");
+                       : et_alloc_failed(error, "keys of rows");
     if (!status) {
         qsort(k.row, k.count, sizeof *k.row, by_key);
         const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
@@ -412,7 +412,7 @@ static int warn_parts(const et_tabular_task *task, et_samples *training, et_erro
         all += task->validation[i]->count;
     hashes k = hashes_of(task, all);
     int status = k.row ? et_tabular_read(training, training->count, add_rows, &k, error)
-                       : et_alloc_failed(error, all * sizeof *k.row, "keys of rows");
+                       : et_alloc_failed(error, "keys of rows");
     for (int i = 0; i < task->validations && !status; i++) {
         k.part = i + 1;
         status =
@@ -511,7 +511,7 @@ static int list_validated(et_tabular_task *task, const unsigned char *side, et_e
     const size_t count = (size_t)task->validation[0]->count;
     task->validated = et_arena_array(&task->arena, count, sizeof *task->validated);
     if (!task->validated)
-        return et_alloc_failed(error, count * sizeof *task->validated, "validated rows");
+        return et_alloc_failed(error, "validated rows");
     for (int64_t row = 0, at = 0; row < task->table->count; row++)
         if (side[row] == ET_TABULAR_VALIDATED)
             task->validated[at++] = (uint32_t)row;
@@ -587,9 +587,8 @@ static int hold_out(et_tabular_task *task, et_error *error)
     unsigned char *side = et_arena_array(&arena, rows, sizeof *side);
     uint32_t *which = et_arena_array(&arena, rows, sizeof *which);
     int32_t *class = task->target.classes ? et_arena_array(&arena, rows, sizeof *class) : NULL;
-    int status = arena.failed
-                     ? et_alloc_failed(error, rows * sizeof *which, "rows that are held out")
-                     : et_tabular_read_keys(task, &keys, error);
+    int status = arena.failed ? et_alloc_failed(error, "rows that are held out")
+                              : et_tabular_read_keys(task, &keys, error);
     if (!status)
         status = split(task, side, which, class, &keys, error);
     et_free(keys.group);

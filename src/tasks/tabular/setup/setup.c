@@ -71,7 +71,7 @@ static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_aren
                      : 0;
     if (s->members)
         s->member = et_arena_array(arena, rows * (size_t)s->members, sizeof *s->member);
-    return arena->failed ? et_alloc_failed(error, cells * sizeof *s->value, "validation") : ET_OK;
+    return arena->failed ? et_alloc_failed(error, "validation") : ET_OK;
 }
 
 static int open_results(et_tabular_task *task, et_error *error)
@@ -236,7 +236,7 @@ static int validation_outputs(et_task *self, const et_task_step *now, et_value *
         for (int64_t k = i * v.width; k < (i + 1) * v.width; k++)
             et_value_add_float(to, class ? (double)v.output[k] : predicted_at(&v, k));
     }
-    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+    return et_value_failed(logs) ? et_alloc_failed(error, "a step's logs") : ET_OK;
 }
 
 /* Finds the lists of rows. A list that the task does not have is NULL. */
@@ -277,9 +277,8 @@ static int aggregate(et_task *self, et_value *state, const et_value *step_output
         for (const et_value *one = lists[i]->first; one; one = one->next)
             add_copy(to, one);
     }
-    return status || !et_value_failed(state)
-               ? status
-               : et_alloc_failed(error, 0, "the state of a validation");
+    return status || !et_value_failed(state) ? status
+                                             : et_alloc_failed(error, "the state of a validation");
 }
 
 static int score(const et_tabular_task *task, const et_validation_rows *rows, et_value *logs,
@@ -340,8 +339,7 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
     rows.target = target;
     rows.mean = et_alloc((size_t)(rows.count * rows.width), sizeof *rows.mean);
     const et_tabular_pack *pack = &task->options.model.pack;
-    int status = !rows.mean || (s->value && !target)
-                     ? et_alloc_failed(error, rows.count * sizeof *target, "validation")
+    int status = !rows.mean || (s->value && !target) ? et_alloc_failed(error, "validation")
                  : logs ? et_pack_follow(params, pack, &rows, logs, error)
                         : et_pack_cross_fit(params, pack, &rows, error);
     if (!status)
@@ -452,8 +450,7 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
     et_arena arena = ET_ARENA_INIT;
     state_row *rows = et_arena_array(&arena, lists[0]->count, sizeof *rows);
     s.rows = rows ? sort_rows(rows, lists) : 0;
-    status = rows ? open_rows(&s, task, &arena, error)
-                  : et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
+    status = rows ? open_rows(&s, task, &arena, error) : et_alloc_failed(error, "validation");
     for (int64_t i = 0; i < s.rows && !status; i++)
         if (!read_row(&s, i, &rows[i]))
             status = et_fail(error, ET_EDATA,
@@ -752,7 +749,7 @@ static int open_missing(et_tabular_task *task, et_error *error)
     if (!more->count)
         return ET_OK;
     task->missing = et_csv_missing_with(more->items, more->count);
-    return task->missing ? ET_OK : et_alloc_failed(error, more->count, "task.missing");
+    return task->missing ? ET_OK : et_alloc_failed(error, "task.missing");
 }
 
 /* Each stage needs the stages before it. */

@@ -238,9 +238,7 @@ static int score_labels(const et_scored_targets *of, const et_validation_rows *s
     labels l = { .rows = s,
                  .probability = et_alloc(2 * rows, sizeof *l.probability),
                  .class = et_alloc(rows, sizeof *l.class) };
-    int status = l.probability && l.class ? ET_OK
-                                          : et_alloc_failed(error, 2 * rows * sizeof *l.probability,
-                                                            "scores");
+    int status = l.probability && l.class ? ET_OK : et_alloc_failed(error, "scores");
     for (int64_t k = 0; k < s->width && !status; k++)
         status = score_label(&l, k, of->bins, of->column[k], logs, error);
     if (!status) {
@@ -359,7 +357,7 @@ static int score_d2(const et_scored_targets *of, const et_validation_rows *s, do
     ranked *sorted = et_alloc(s->rows, sizeof *sorted);
     double all = 0, constant = 0;
     if (!sorted)
-        return et_alloc_failed(error, s->rows * sizeof *sorted, "scores");
+        return et_alloc_failed(error, "scores");
     for (int64_t row = 0; row < s->rows; row++) {
         sorted[row] = (ranked){ s->written[row], s->weight[row] };
         all += s->weight[row];
@@ -641,9 +639,8 @@ static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_v
     et_class_predictions p = et_tabular_predictions_of(task, s);
     tally t = { .written = et_alloc_zero(2 * (size_t)p.classes, sizeof *t.written) };
     et_class_scores scores;
-    int status = t.written
-                     ? et_class_scores_compute(&scores, NULL, &p, error)
-                     : et_alloc_failed(error, 2 * (size_t)p.classes * sizeof(double), "scores");
+    int status = t.written ? et_class_scores_compute(&scores, NULL, &p, error)
+                           : et_alloc_failed(error, "scores");
     t.predicted = t.written + p.classes;
     if (!status)
         count_classes(&t, &p);
@@ -669,7 +666,7 @@ int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_valid
         return judge_classes(out, task, s, error);
     for (int64_t k = 0; k < (task->target.quantiles ? 1 : s->width); k++)
         (task->target.labels ? judge_label : judge_numbers)(out, task, s, k);
-    return out->failed ? et_alloc_failed(error, out->length, "a verdict") : ET_OK;
+    return out->failed ? et_alloc_failed(error, "a verdict") : ET_OK;
 }
 
 /* ---- of a training ---- */

@@ -419,7 +419,7 @@ static int identify(job *j, et_error *error)
     }
     j->cluster_options.fingerprint = et_checksum(et_strbuf_text(&text), text.length);
     if (text.failed)
-        status = et_alloc_failed(error, text.length, "a job's identity");
+        status = et_alloc_failed(error, "a job's identity");
     et_strbuf_release(&text);
     return status;
 }

@@ -36,7 +36,7 @@ int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
     et_aligner *a = et_alloc_zero(1, sizeof *a);
     *out = a;
     if (!a)
-        return et_alloc_failed(error, sizeof *a, "alignments");
+        return et_alloc_failed(error, "alignments");
     a->params = params;
     a->device = device;
     a->model = *model;
@@ -119,7 +119,7 @@ static int make_room(et_aligner *a, et_error *error)
         a->ids[side] = et_alloc(rows, sizeof(int32_t));
         a->positions[side] = et_alloc(rows, sizeof(int32_t));
         if (!a->ids[side] || !a->positions[side])
-            status = et_alloc_failed(error, rows * sizeof(int32_t), "alignments");
+            status = et_alloc_failed(error, "alignments");
     }
     if (!status)
         status = make_plan(a, error);
@@ -230,7 +230,7 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
     double *memory = et_arena_array(arena, 2 * (size_t)length, sizeof *memory);
     et_alignment *items = et_arena_array(arena, count, sizeof *items);
     if (!from || !to || !memory || !items)
-        return et_alloc_failed(error, (size_t)(2 * length) * sizeof *memory, "alignments");
+        return et_alloc_failed(error, "alignments");
     int words = number_words(a->sides.source, source, length - 1, from);
     from[length - 1] = -1;
     if (!words || !number_words(a->sides.target, target, count, to))
@@ -250,7 +250,7 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
             last++;
         double *sum = et_arena_array(arena, words, sizeof *sum);
         if (!sum)
-            return et_alloc_failed(error, words * sizeof *sum, "alignments");
+            return et_alloc_failed(error, "alignments");
         et_alignment found = align_word(a, i, last, from, words, length, memory, sum);
         found.target = to[i];
         items[out->count++] = found;

@@ -46,9 +46,8 @@ int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et
     const size_t size = (size_t)options->size, offers = size * (2 * size + ET_PHRASES_MAX);
     if (options->phrases)
         beam->offers = et_alloc(offers, sizeof *beam->offers);
-    return beam->ids && (beam->offers || !options->phrases)
-               ? ET_OK
-               : et_alloc_failed(error, count * sizeof *beam->ids, "a beam");
+    return beam->ids && (beam->offers || !options->phrases) ? ET_OK
+                                                            : et_alloc_failed(error, "a beam");
 }
 
 void et_beam_release(et_beam *beam)

@@ -103,7 +103,7 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
     *out = decoder;
     if (!decoder)
-        return et_alloc_failed(error, sizeof *decoder, "a decoder");
+        return et_alloc_failed(error, "a decoder");
     decoder->device = device;
     decoder->options = *options;
     decoder->size.seats = options->sentences;
@@ -118,7 +118,7 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     if (arena->failed) {
         et_decoder_free(decoder);
         *out = NULL;
-        return et_alloc_failed(error, 0, "a decoder");
+        return et_alloc_failed(error, "a decoder");
     }
     keep_model(decoder, 0, &first);
     for (int i = 0; i < options->other_count; i++)
@@ -330,7 +330,7 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
             else if (copy_results(q->arena, sentence, beam))
                 q->done++;
             else if (!q->status)
-                q->status = et_alloc_failed(q->error, 0, "a translation");
+                q->status = et_alloc_failed(q->error, "a translation");
             pthread_mutex_unlock(&q->lock);
         }
         if (tells)
@@ -491,7 +491,7 @@ static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *
     int64_t ranks = et_comm_size(comm), rank = et_comm_rank(comm), mine = 0;
     et_decoder_sentence *own = et_arena_array(arena, (size_t)(count / ranks + 1), sizeof *own);
     if (!own)
-        return et_alloc_failed(error, count * sizeof *own, "sentences");
+        return et_alloc_failed(error, "sentences");
     for (int64_t i = rank; i < count; i += ranks)
         own[mine++] = sentences[i];
     progress_of_all all = { progress, payload, ranks, count };
@@ -555,7 +555,7 @@ int et_decoder_run_wanted(et_decoder *decoder, et_comm *comm, et_decoder_sentenc
     et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     int64_t wanted = 0;
     if (!some)
-        return et_alloc_failed(error, count * sizeof *some, "sentences");
+        return et_alloc_failed(error, "sentences");
     for (int64_t i = 0; i < count; i++)
         if (wants(&sentences[i]))
             some[wanted++] = sentences[i];

@@ -115,11 +115,11 @@ static size_t word_length(const char *text, size_t length)
 static int add_word(cutting *c, const char *text, size_t length, et_error *error)
 {
     if (!ET_VECTOR_GROW(c->words, c->room, c->count + 1))
-        return et_alloc_failed(error, (c->count + 1) * sizeof *c->words, "words");
+        return et_alloc_failed(error, "words");
     word *added = &c->words[c->count];
     added->text = copy(&c->arena, text, length);
     if (!added->text)
-        return et_alloc_failed(error, length, "a word");
+        return et_alloc_failed(error, "a word");
     c->count++;
     int status;
     if ((status = et_codes_decode(&c->codes, text, length, error)) ||
@@ -127,7 +127,7 @@ static int add_word(cutting *c, const char *text, size_t length, et_error *error
         return status;
     char *bytes = et_arena_alloc(&c->arena, 4 * c->lower.count + 1), *end = bytes;
     if (!bytes)
-        return et_alloc_failed(error, 4 * c->lower.count, "a word");
+        return et_alloc_failed(error, "a word");
     for (size_t i = 0; i < c->lower.count; i++)
         end += et_utf8_encode(end, c->lower.items[i]);
     added->lower = bytes;
@@ -167,9 +167,7 @@ static int give_number(et_glossary *g, const char *text, int64_t *number, et_err
         return ET_OK;
     const char *key = et_arena_strdup(&g->arena, text);
     *number = (int64_t)g->words.count;
-    return key && et_map_put(&g->words, key, *number)
-               ? ET_OK
-               : et_alloc_failed(error, strlen(text), "a word");
+    return key && et_map_put(&g->words, key, *number) ? ET_OK : et_alloc_failed(error, "a word");
 }
 
 /* Copies the words of a term's source into the glossary. */
@@ -179,7 +177,7 @@ static int take_words(et_glossary *g, entry *e, const cutting *c, et_error *erro
     e->count = c->count;
     e->words = et_arena_array(&g->arena, c->count, sizeof *e->words);
     if (!e->words)
-        return et_alloc_failed(error, c->count * sizeof *e->words, "a term");
+        return et_alloc_failed(error, "a term");
     for (size_t i = 0; i < c->count; i++)
         e->exact |= strcmp(c->words[i].text, c->words[i].lower) != 0;
     for (size_t i = 0; i < c->count && !status; i++)
@@ -192,7 +190,7 @@ static int add_entry(et_glossary *g, const et_term *term, et_error *error)
 {
     cutting c = { .arena = ET_ARENA_INIT };
     if (!ET_VECTOR_GROW(g->entries, g->room, g->count + 1))
-        return et_alloc_failed(error, (g->count + 1) * sizeof *g->entries, "terms");
+        return et_alloc_failed(error, "terms");
     entry *e = &g->entries[g->count++];
     *e = (entry){ .term = *term };
     int status = cut(&c, term->source, strlen(term->source), error);
@@ -238,7 +236,7 @@ static int take_term(et_glossary *g, const et_text_line *line, const char *what,
                        "%s:%lld: the %s term has %zu bytes; at most %d are allowed", line->path,
                        (long long)line->number, what, length, ET_GLOSSARY_TERM_MAX);
     *out = copy(&g->arena, text, length);
-    return *out ? ET_OK : et_alloc_failed(error, length, "a term");
+    return *out ? ET_OK : et_alloc_failed(error, "a term");
 }
 
 static int add_line(et_glossary *g, const et_text_line *line, et_error *error)
@@ -299,7 +297,7 @@ static int index_entries(et_glossary *g, et_error *error)
         return status;
     g->first = et_arena_array(&g->arena, 2 * g->words.count, sizeof *g->first);
     if (!g->first)
-        return et_alloc_failed(error, g->words.count * sizeof *g->first, "terms");
+        return et_alloc_failed(error, "terms");
     g->last = g->first + g->words.count;
     for (size_t i = g->count; i-- > 0;) {
         const int64_t number = g->entries[i].words[0];
@@ -342,9 +340,9 @@ int et_glossary_open(et_glossary **out, const char *path, et_error *error)
     et_glossary *g = et_alloc_zero(1, sizeof *g);
     *out = g;
     if (!g)
-        return et_alloc_failed(error, sizeof *g, "a glossary");
+        return et_alloc_failed(error, "a glossary");
     g->path = et_arena_strdup(&g->arena, path);
-    int status = g->path ? read_file(g, error) : et_alloc_failed(error, strlen(path), "a path");
+    int status = g->path ? read_file(g, error) : et_alloc_failed(error, "a path");
     if (!status)
         status = index_entries(g, error);
     if (status) {
@@ -481,7 +479,7 @@ int et_translator_open_terms(et_translator *t, et_error *error)
     const size_t count = (size_t)et_vocabulary_size(t->sides.target);
     bool *continues = et_arena_array(&t->arena, count, sizeof *continues);
     if (!continues)
-        return et_alloc_failed(error, count, "tokens");
+        return et_alloc_failed(error, "tokens");
     for (size_t i = 0; i < count; i++)
         continues[i] = glossary_continues(et_vocabulary_token(t->sides.target, (int32_t)i));
     t->continues = continues;
@@ -532,7 +530,7 @@ static int add_phrase(const et_translator *t, line_terms *own, const et_term *te
         return status;
     int32_t *ids = et_arena_array(arena, tokens->count, sizeof *ids);
     if (!ids)
-        return et_alloc_failed(error, tokens->count * sizeof *ids, "a term");
+        return et_alloc_failed(error, "a term");
     memcpy(ids, tokens->ids, tokens->count * sizeof *ids);
     own->items[own->phrases.count++] =
         (et_phrase){ .ids = ids, .count = (int)count, .ends_in_word = ends_in_word(term->target) };
@@ -573,7 +571,7 @@ int et_translator_find_terms(const et_translator *t, const char *line,
     }
     line_terms *own = et_arena_array(arena, 1, sizeof *own);
     if (!own)
-        return et_alloc_failed(error, sizeof *own, "terms");
+        return et_alloc_failed(error, "terms");
     memcpy(own->terms, found, count * sizeof *found);
     own->line = line;
     own->count = (int)count;
@@ -592,7 +590,7 @@ static int check_line(const et_translator *t, const et_decoder_sentence *sentenc
     et_strbuf_reset(text);
     int status = et_vocabulary_decode(t->sides.target, best->ids, (size_t)best->count, text, error);
     if (!status && text->failed)
-        status = et_alloc_failed(error, text->length, "a translation");
+        status = et_alloc_failed(error, "a translation");
     for (int i = 0; i < own->count && !status; i++) {
         bool is;
         status = et_glossary_is_in(own->terms[i]->target, et_strbuf_text(text), &is, error);

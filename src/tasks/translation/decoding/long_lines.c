@@ -64,7 +64,7 @@ static int count_tokens(cutter *c, const char *text, size_t length, bool first, 
 {
     const et_translator *t = c->t;
     write_piece(c, text, length, first);
-    int status = c->text.failed ? et_alloc_failed(error, length, "a line")
+    int status = c->text.failed ? et_alloc_failed(error, "a line")
                                 : et_sides_encode(&t->sides, false, c->text.data, c->text.length,
                                                   &c->tokens, error);
     *most = status ? 0 : c->tokens.count;
@@ -80,7 +80,7 @@ static int count_tokens(cutter *c, const char *text, size_t length, bool first, 
 static int add(cutter *c, const char *text, size_t line, bool blank, et_error *error)
 {
     if (!text || !ET_VECTOR_APPEND(c->pieces, c->count, c->room, (piece){ text, line, blank }))
-        return et_alloc_failed(error, c->count * sizeof *c->pieces, "lines");
+        return et_alloc_failed(error, "lines");
     return ET_OK;
 }
 
@@ -187,7 +187,7 @@ static int finish(const cutter *c, et_long_lines *out, et_error *error)
     size_t *line = et_arena_array(c->arena, c->count, sizeof *line);
     bool *blank = et_arena_array(c->arena, c->count, sizeof *blank);
     if (!pieces || !line || !blank)
-        return et_alloc_failed(error, c->count * sizeof *pieces, "lines");
+        return et_alloc_failed(error, "lines");
     for (size_t i = 0; i < c->count; i++) {
         pieces[i] = c->pieces[i].text;
         line[i] = c->pieces[i].line;
@@ -256,5 +256,5 @@ int et_long_lines_join(const et_long_lines *cut, char **pieces, char **results, 
         failed |= !results[line];
     }
     et_strbuf_release(&text);
-    return failed ? et_alloc_failed(error, 0, "a translation") : ET_OK;
+    return failed ? et_alloc_failed(error, "a translation") : ET_OK;
 }

@@ -34,12 +34,12 @@ int et_sampling_init(et_sampling *choice, const et_sampling_options *options, in
         choice->each = et_alloc((models + 1) * count, sizeof *choice->each);
     int status = choice->log_p && choice->order && (choice->each || !models)
                      ? ET_OK
-                     : et_alloc_failed(error, (3 + models) * count * sizeof(float), "a choice");
+                     : et_alloc_failed(error, "a choice");
     if (!status && options->first) {
         const size_t words = (count + 63) / 64;
         choice->allowed = et_alloc_zero(words, sizeof *choice->allowed);
         if (!choice->allowed)
-            status = et_alloc_failed(error, words * sizeof *choice->allowed, "a choice");
+            status = et_alloc_failed(error, "a choice");
         for (int i = 0; i < options->first_count && !status; i++) {
             et_assert(options->first[i] >= 0 && options->first[i] < choice->vocabulary);
             choice->allowed[options->first[i] / 64] |= (uint64_t)1 << (options->first[i] % 64);

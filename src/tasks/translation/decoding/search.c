@@ -131,7 +131,7 @@ static int make_caches(et_search_model *model, et_error *error)
         model->cross_cache[i] = et_alloc_array(cross);
         ok = model->self_cache[i] && model->cross_cache[i];
     }
-    return ok ? ET_OK : et_alloc_failed(error, layers * (self + cross), "the caches of decoding");
+    return ok ? ET_OK : et_alloc_failed(error, "the caches of decoding");
 }
 
 static int make_model_inputs(et_search_model *model, et_error *error)
@@ -145,7 +145,7 @@ static int make_model_inputs(et_search_model *model, et_error *error)
         model->source_rows = et_alloc_array(rows_bytes);
     if (!model->source_ids || !model->cross_begin ||
         (model->transformer.embedded && !model->source_rows))
-        return et_alloc_failed(error, source * sizeof(int32_t) + rows_bytes, "decoding");
+        return et_alloc_failed(error, "decoding");
     model->source_positions = model->source_ids + tokens;
     model->source_offsets = model->source_positions + tokens;
     model->cross_length = model->cross_begin + rows;
@@ -410,7 +410,7 @@ static int make_inputs(et_search *search, et_error *error)
     search->slot = et_arena_array(&search->arena, 2 * slots, sizeof(int32_t));
     search->seats = et_arena_array(&search->arena, size->seats, sizeof *search->seats);
     if (search->arena.failed)
-        return et_alloc_failed(error, 2 * slots * sizeof(int32_t), "decoding");
+        return et_alloc_failed(error, "decoding");
     search->rows.positions = search->rows.ids + rows;
     search->rows.self_length = search->rows.positions + rows;
     search->rows.state_slots = search->rows.self_length + rows;
@@ -450,10 +450,9 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
         const size_t wide = (size_t)search->options.beam.size, found = 2 * wide * wide;
         search->best = et_arena_array(&search->arena, found, sizeof *search->best);
         search->best_token = et_arena_array(&search->arena, found, sizeof *search->best_token);
-        status = !search->arena.failed
-                     ? et_sampling_init(&search->choice, &search->options.choice,
-                                        vocabulary_of(search), error)
-                     : et_alloc_failed(error, found * sizeof *search->best, "decoding");
+        status = !search->arena.failed ? et_sampling_init(&search->choice, &search->options.choice,
+                                                          vocabulary_of(search), error)
+                                       : et_alloc_failed(error, "decoding");
     }
     if (status)
         return status;
@@ -467,9 +466,7 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
         et_arena_array(&search->arena, (vocabulary + 63) / 64, sizeof *search->listable);
     for (int i = 0; i < search->size.seats; i++)
         search->seats[i].words = et_arena_array_raw(&search->arena, vocabulary, sizeof(int32_t));
-    return !search->arena.failed
-               ? ET_OK
-               : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
+    return !search->arena.failed ? ET_OK : et_alloc_failed(error, "shortlists");
 }
 
 int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
@@ -486,7 +483,7 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
     search->size = *size;
     search->count = 1 + options->other_count;
     search->models = et_arena_array(&search->arena, search->count, sizeof *search->models);
-    int status = search->models ? ET_OK : et_alloc_failed(error, 0, "decoding");
+    int status = search->models ? ET_OK : et_alloc_failed(error, "decoding");
     if (!status && !(status = make_inputs(search, error)))
         status = make_models(search, models, device, packed_by, error);
     if (status)

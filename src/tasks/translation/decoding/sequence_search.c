@@ -97,7 +97,7 @@ static int open_all(et_sequence_search *s, et_error *error)
     s->log_p = et_arena_array(&s->arena, 2 * size * size, sizeof *s->log_p);
     s->token = et_arena_array(&s->arena, 2 * size * size, sizeof *s->token);
     if (s->arena.failed)
-        return et_alloc_failed(error, rows * (size_t)o->vocabulary * sizeof *s->logits, "a search");
+        return et_alloc_failed(error, "a search");
     int status = et_sampling_init(&s->choice, &choice, o->vocabulary, error);
     for (int64_t i = 0; i < s->count && !status; i++) {
         status = et_beam_init(&s->beams[i], &beam, (int)o->max_length, error);

@@ -98,7 +98,7 @@ static int encode_tagged(const et_sides *sides, const char *tag, const char *lin
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text, "%s %s", tag, line);
     status = text.failed
-                 ? et_alloc_failed(error, strlen(line), "a line")
+                 ? et_alloc_failed(error, "a line")
                  : et_sides_encode(sides, false, et_strbuf_text(&text), text.length, tokens, error);
     et_strbuf_release(&text);
     return status;
@@ -132,7 +132,7 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
                        number, count, ET_TRANSLATION_SOURCE_MAX - 1);
     const int32_t *ids = ended_ids(tokens, et_vocabulary_eos(sides->source), arena);
     if (!ids)
-        return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
+        return et_alloc_failed(error, "a sentence");
     *source = (et_decoder_source){ .ids = ids, .length = (int64_t)count + 1 };
     return ET_OK;
 }
@@ -155,7 +155,7 @@ static int encode_line(et_translator *t, const char *line, size_t number,
                number, t->tags);
     if (!status && count) {
         others = et_arena_array(arena, count, sizeof *others);
-        status = others ? ET_OK : et_alloc_failed(error, 0, "a sentence");
+        status = others ? ET_OK : et_alloc_failed(error, "a sentence");
     }
     for (int i = 0; i < count && !status; i++)
         status = encode(&t->others[i]->sides, tag, line, number, &others[i], tokens, arena, error);
@@ -324,7 +324,7 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
         results[i] = status ? NULL : et_strbuf_detach(&text);
         et_strbuf_release(&text);
         if (!results[i])
-            return status ? status : et_alloc_failed(error, 0, "a translation");
+            return status ? status : et_alloc_failed(error, "a translation");
     }
     return ET_OK;
 }
@@ -340,7 +340,7 @@ static int translate_pieces(et_translator *t, const et_long_lines *cut, char **r
     et_track *track = et_device_track(t->device);
     t->lines = cut->count;
     if (!sentences)
-        return et_alloc_failed(error, cut->count * sizeof *sentences, "sentences");
+        return et_alloc_failed(error, "sentences");
     et_track_begin(track, &encode_activity, -1);
     int status = encode_pieces(t, cut, sentences, arena, error);
     et_track_end(track);
@@ -422,7 +422,7 @@ static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_res
                              .score = (double)result->score,
                              .log_probability = (double)result->log_p };
     if (!status && (text->failed || !item->text))
-        status = et_alloc_failed(error, text->length, "a translation");
+        status = et_alloc_failed(error, "a translation");
     return status;
 }
 
@@ -436,8 +436,7 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
     for (size_t i = 0; i < h->lines; i++)
         h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
     h->items = et_arena_array(&h->arena, h->begin[h->lines], sizeof *h->items);
-    int status =
-        h->items ? ET_OK : et_alloc_failed(error, h->begin[h->lines] * sizeof *h->items, "results");
+    int status = h->items ? ET_OK : et_alloc_failed(error, "results");
     for (size_t i = 0; i < h->lines && !status; i++)
         for (size_t at = h->begin[i]; at < h->begin[i + 1] && !status; at++)
             status = fill_item(h, &h->items[at],
@@ -459,7 +458,7 @@ static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *
                      : et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
                                       (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
     if (!status && !pairs)
-        status = et_alloc_failed(error, most * sizeof *pairs, "alignments");
+        status = et_alloc_failed(error, "alignments");
     /* A line that was not decoded has no words. */
     int64_t listed = 0;
     for (size_t i = 0; i < h->lines && !status; i++)
@@ -496,7 +495,7 @@ static int begin(et_hypotheses **out, et_decoder_sentence **sentences, size_t li
     }
     if (!h || !h->begin || !*sentences) {
         et_hypotheses_free(h);
-        return et_alloc_failed(error, lines * sizeof **sentences, "sentences");
+        return et_alloc_failed(error, "sentences");
     }
     *out = h;
     return ET_OK;
@@ -550,9 +549,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
         return et_fail_while(error, status, "targets");
     sentence->forced = ended_ids(tokens, et_vocabulary_eos(t->sides.target), arena);
     sentence->forced_length = (int)tokens->count + 1;
-    return sentence->forced
-               ? ET_OK
-               : et_alloc_failed(error, (tokens->count + 1) * sizeof *tokens->ids, "a target");
+    return sentence->forced ? ET_OK : et_alloc_failed(error, "a target");
 }
 
 /* *longest: of all targets. */
@@ -629,7 +626,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
     for (size_t i = 0; i < count && !status; i++) {
         (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);
         if (!(*out)->items[i].text)
-            status = et_alloc_failed(error, strlen(targets[i]), "a target");
+            status = et_alloc_failed(error, "a target");
     }
     return end(out, status);
 }
@@ -667,7 +664,7 @@ static int make_sentence(const et_embedded *source, et_decoder_sentence *sentenc
     float *rows = et_arena_array(arena, (size_t)source->count * width, sizeof *rows);
     int32_t *positions = et_arena_array(arena, source->count, sizeof *positions);
     if (!rows || !positions)
-        return et_alloc_failed(error, (size_t)source->count * width * sizeof *rows, "a source");
+        return et_alloc_failed(error, "a source");
     int64_t kept = 0;
     for (int64_t i = 0; i < source->count; i++)
         if (source->mask[i]) {

@@ -112,7 +112,7 @@ static int open_lexicon(et_translator *t, const et_artifact *artifact, et_error 
     const char *path = et_artifact_path(artifact, ET_TRANSLATION_LEXICON, &t->arena);
     int status = path ? et_artifact_read(artifact, ET_TRANSLATION_LEXICON, ET_LEXICON_BYTES_MAX,
                                          &bytes, &length, error)
-                      : et_alloc_failed(error, 0, "a path");
+                      : et_alloc_failed(error, "a path");
     return status ? status
                   : et_lexicon_open(&t->lexicon, bytes, length, et_vocabulary_size(t->sides.source),
                                     et_vocabulary_size(t->sides.target), path, error);
@@ -202,7 +202,7 @@ static int join_members(et_translator *t, et_error *error)
     et_transformer *transformers = et_arena_array(&t->arena, count, sizeof *transformers);
     double *weights = et_arena_array(&t->arena, count + 1, sizeof *weights);
     if (!others || !models || !transformers || !weights)
-        return et_alloc_failed(error, count * sizeof *transformers, "an ensemble");
+        return et_alloc_failed(error, "an ensemble");
     int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
         status = check_other(t, t->options.others[i], error);
@@ -238,7 +238,7 @@ static int join_suppressed(et_translator *t, et_error *error)
         return ET_OK;
     int32_t *ids = et_arena_array(&t->arena, count, sizeof *ids), *end = ids;
     if (!ids)
-        return et_alloc_failed(error, count * sizeof *ids, "a list of tokens");
+        return et_alloc_failed(error, "a list of tokens");
     for (int i = -1; i < t->other_count; i++) {
         const et_sampling_options *of = i < 0 ? &t->choice : &t->others[i]->choice;
         if (of->never_count)
@@ -294,7 +294,7 @@ static int find_tokens(et_translator *t, const char *option, const char *const *
     if (tokens && !given)
         return et_fail(error, ET_ECONFIG, "%s: the list is empty; use NULL", option);
     if (tokens && !found)
-        return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
+        return et_alloc_failed(error, "a list of tokens");
     int status = ET_OK;
     for (size_t i = 0; i < given && !status; i++)
         status = et_vocabularies_find_token(t->sides.target, option, tokens[i], &found[i], error);
@@ -309,7 +309,7 @@ static int find_suppressed(et_translator *t, et_error *error)
         &((const et_translation_options *)t->experiment.task)->model.suppressed_tokens;
     int32_t *ids = et_arena_array(&t->arena, tokens->count, sizeof *ids);
     if (!ids)
-        return et_alloc_failed(error, tokens->count * sizeof *ids, "a list of tokens");
+        return et_alloc_failed(error, "a list of tokens");
     t->choice.never = ids;
     t->choice.never_count = (int)tokens->count;
     return et_vocabularies_find_suppressed(t->sides.target, tokens, ids, error);
@@ -329,7 +329,7 @@ static int find_tags(et_translator *t, et_error *error)
     t->options.tag = tag;
     et_strbuf_release(&list);
     if (failed)
-        return et_alloc_failed(error, 0, "a list of languages");
+        return et_alloc_failed(error, "a list of languages");
     if (tag && t->decoding.alignments)
         return et_fail(error, ET_ECONFIG,
                        "tag \"%.100s\" cannot be combined with alignments; write the tag in front "
@@ -403,7 +403,7 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     t->checkpoint = et_strdup(from->checkpoint);
     t->act = from->act;
     t->int8 = from->int8;
-    int status = t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+    int status = t->checkpoint ? ET_OK : et_alloc_failed(error, "a path");
     if (!status && t->options.precision)
         status = resolve_precision(t, t->options.precision, error);
     if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))

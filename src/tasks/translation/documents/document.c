@@ -553,7 +553,7 @@ static int read_all(et_document *d, et_error *error)
     d->lines = et_alloc(d->count + 1, sizeof *d->lines);
     d->numbers = et_alloc(d->count + 1, sizeof *d->numbers);
     if (d->failed || d->kept.failed || !d->lines || !d->numbers)
-        return et_alloc_failed(error, d->length, d->name);
+        return et_alloc_failed(error, d->name);
     return ET_OK;
 }
 
@@ -564,7 +564,7 @@ int et_document_open(et_document **out, const char *text, size_t length,
     *out = NULL;
     et_document *d = et_alloc_zero(1, sizeof *d);
     if (!d)
-        return et_alloc_failed(error, sizeof *d, options->name);
+        return et_alloc_failed(error, options->name);
     d->name = options->name;
     d->text = text;
     d->length = length;
@@ -850,7 +850,7 @@ int et_document_take(et_document *d, char *const *results, et_error *error)
         status = d->failed ? ET_OK : et_document_check_po(d, &encoded, error);
     }
     et_strbuf_release(&encoded);
-    return status || !d->failed ? status : et_alloc_failed(error, d->length, d->name);
+    return status || !d->failed ? status : et_alloc_failed(error, d->name);
 }
 
 void et_document_restart(et_document *d)

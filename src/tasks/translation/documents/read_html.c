@@ -740,7 +740,7 @@ int et_document_read_page(et_document *d, size_t from, size_t to, et_error *erro
     const et_escape escape = d->escape;
     reader *r = et_alloc_zero(1, sizeof *r);
     if (!r)
-        return et_alloc_failed(error, sizeof *r, d->name);
+        return et_alloc_failed(error, d->name);
     r->d = d;
     r->from = from;
     r->to = to;

@@ -557,7 +557,7 @@ static int parse(reader *r)
         return et_fail(r->error, ET_EDATA,
                        "%s: a table of this text has too many empty cells: shorten its first row",
                        r->d->name);
-    return result ? et_alloc_failed(r->error, r->d->length, r->d->name) : ET_OK;
+    return result ? et_alloc_failed(r->error, r->d->name) : ET_OK;
 }
 
 /* Loads MD4C and makes the text that it reads. */
@@ -568,13 +568,13 @@ static bool mask(reader *r)
     if (!r->status && d->length > (MD_SIZE)-1 / 2)
         r->status = et_fail(r->error, ET_EDATA, "%s: more than 2 GB: cut the text", d->name);
     if (!r->status && !et_md_mask_open(&r->mask, d->text, d->length))
-        r->status = et_alloc_failed(r->error, d->length, d->name);
+        r->status = et_alloc_failed(r->error, d->name);
     r->finds_code = true;
     if (!r->status)
         r->status = parse(r);
     r->finds_code = false;
     if (!r->status && !et_md_mask_inline(&r->mask, &r->code))
-        r->status = et_alloc_failed(r->error, d->length, d->name);
+        r->status = et_alloc_failed(r->error, d->name);
     return !r->status;
 }
 

@@ -115,7 +115,7 @@ static int read_catalogue(const et_document *d, const char *text, size_t length,
     *out = NULL;
     while (fd >= 0 && done < length && (some = write(fd, text + done, length - done)) > 0)
         done += (size_t)some;
-    int status = fd < 0 || done < length ? et_alloc_failed(error, length, d->name) : ET_OK;
+    int status = fd < 0 || done < length ? et_alloc_failed(error, d->name) : ET_OK;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (!status) {
         *out = read_named(path, d->name, error);

@@ -311,7 +311,7 @@ static int explain(const reader *r)
                            : "";
     size_t open = 0;
     if (kind == XML_ERROR_NO_MEMORY)
-        return et_alloc_failed(r->error, r->d->length, r->d->name);
+        return et_alloc_failed(r->error, r->d->name);
     if (!r->depth)
         return et_fail(r->error, ET_EDATA, "%s:%zu:%zu: %s%s", r->d->name, line, column,
                        expat.ErrorString(kind), cure);
@@ -333,7 +333,7 @@ static int list_markup(reader *r)
 {
     r->parser = expat.ParserCreate(NULL);
     if (!r->parser)
-        return et_alloc_failed(r->error, r->d->length, r->d->name);
+        return et_alloc_failed(r->error, r->d->name);
     expat.SetUserData(r->parser, r);
     expat.SetElementHandler(r->parser, on_start, on_end);
     expat.SetCharacterDataHandler(r->parser, on_text);
@@ -351,7 +351,7 @@ static int list_markup(reader *r)
     } while (parsed == XML_STATUS_OK && at < r->d->length);
     int status = r->status;
     if (r->failed)
-        status = et_alloc_failed(r->error, r->d->length, r->d->name);
+        status = et_alloc_failed(r->error, r->d->name);
     else if (!status && parsed != XML_STATUS_OK)
         status = explain(r);
     expat.ParserFree(r->parser);

@@ -107,7 +107,7 @@ static int list_products(calibration *c, et_node *decoded, et_error *error)
     c->outputs = et_arena_array(&c->graph->arena, count + 3, sizeof(et_node *));
     c->products = et_arena_array(&c->graph->arena, count, sizeof *c->products);
     if (!c->outputs || !c->products)
-        return et_alloc_failed(error, count * sizeof *c->products, "a calibration");
+        return et_alloc_failed(error, "a calibration");
     for (int i = 0; i < count; i++) {
         et_node *node = graph->nodes[i];
         if (node->op != ET_OP_MATMUL || node->input[1]->op != ET_OP_PARAM)
@@ -199,7 +199,7 @@ static int align(calibration *c, et_error *error)
 {
     const batch *source = &c->sides[0], *target = &c->sides[1];
     if (!ET_VECTOR_GROW(c->found, c->found_capacity, c->found_count + (size_t)tokens_of(c, 1)))
-        return et_alloc_failed(error, c->found_count * sizeof *c->found, "aligned tokens");
+        return et_alloc_failed(error, "aligned tokens");
     for (int i = 0; i < c->segments; i++)
         for (int32_t row = target->offsets[i]; row + 1 < target->offsets[i + 1]; row++) {
             const int32_t from =
@@ -431,7 +431,7 @@ static int calibration_shortlist(calibration *c, const et_lexicon *before, char 
     const int64_t tokens = et_vocabulary_size(c->t->sides.target) - 1;
     lists l = { .offsets = et_alloc_zero((size_t)sources + 1, sizeof *l.offsets) };
     bool fine = l.offsets != NULL;
-    int status = fine ? count_pairs(c, error) : et_alloc_failed(error, 0, "a shortlist");
+    int status = fine ? count_pairs(c, error) : et_alloc_failed(error, "a shortlist");
     size_t at = 0;
     for (int32_t source = 0; source < sources && fine && !status; source++) {
         const size_t begin = at;
@@ -441,7 +441,7 @@ static int calibration_shortlist(calibration *c, const et_lexicon *before, char 
         l.offsets[source + 1] = l.count;
     }
     if (!status && !fine)
-        status = et_alloc_failed(error, l.count * sizeof *l.list, "a shortlist");
+        status = et_alloc_failed(error, "a shortlist");
     if (!status)
         status = et_lexicon_make(l.offsets, sources, l.list, CALIBRATION_FIRST, CALIBRATION_BEST,
                                  bytes, length, error);
@@ -604,7 +604,7 @@ static int write_weights(output *o, const char *path, et_error *error)
     o->written = et_alloc(o->count, sizeof *o->written);
     o->room = et_alloc((size_t)o->m.list.most + 1, sizeof *o->room);
     if (!o->written || !o->room)
-        return et_alloc_failed(error, o->m.list.most, "a model to export");
+        return et_alloc_failed(error, "a model to export");
     for (size_t k = 0; k < o->count; k++) {
         const item *i = &o->items[k];
         const et_marian_type type = type_of(i);
@@ -703,7 +703,7 @@ static int measure_output(output *o, const et_export_options *options, et_error 
     const char *bytes = et_lexicon_bytes(o->m.t->lexicon, &length);
     o->lexicon = et_strndup(bytes, length);
     o->lexicon_length = length;
-    return o->lexicon ? ET_OK : et_alloc_failed(error, length, "a shortlist");
+    return o->lexicon ? ET_OK : et_alloc_failed(error, "a shortlist");
 }
 
 int et_translator_export_bergamot(const et_translator *t, const char *directory,

@@ -314,7 +314,7 @@ static int write_bytes(output *o, const char *path)
 static int write_values(const char *path, const et_value *values, et_error *error)
 {
     return values && !et_value_failed(values) ? et_json_write(path, values, 2, "\n", error)
-                                              : et_alloc_failed(error, 0, "a vocabulary");
+                                              : et_alloc_failed(error, "a vocabulary");
 }
 
 static int write_config(const et_translator *t, const char *path, et_error *error)

@@ -124,7 +124,7 @@ static int write_values(const et_transformers_folder *of, int which, const char 
             et_value_append_copy(dict, et_vocabulary_token(vocabulary, i), &id);
         }
     }
-    int status = arena.failed ? et_alloc_failed(error, 0, "a model to export")
+    int status = arena.failed ? et_alloc_failed(error, "a model to export")
                               : et_json_write(path, dict, 2, "\n", error);
     et_arena_release(&arena);
     return status;
@@ -430,10 +430,9 @@ static int write_tensors(output *o, const char *path, et_error *error)
         items[i] = (et_safetensors_item){ .name = o->list.tensors[i].name,
                                           .tensor = { .dtype = dtype_at(o, i),
                                                       .shape = o->list.tensors[i].shape } };
-    int status =
-        items && o->room
-            ? et_safetensors_write_foreign(path, "pt", items, o->list.count, &reader, error)
-            : et_alloc_failed(error, o->list.most * sizeof *o->room, "a tensor");
+    int status = items && o->room ? et_safetensors_write_foreign(path, "pt", items, o->list.count,
+                                                                 &reader, error)
+                                  : et_alloc_failed(error, "a tensor");
     et_free(items);
     et_free(o->room);
     return status;

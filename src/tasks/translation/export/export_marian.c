@@ -106,7 +106,7 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
     if (!failed)
         et_yaml_print(text, dict);
     et_arena_release(&arena);
-    return failed || text->failed ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    return failed || text->failed ? et_alloc_failed(error, "settings") : ET_OK;
 }
 
 /* ---- all ---- */
@@ -156,7 +156,7 @@ static int write_weights(output *o, const char *path, et_error *error)
     o->items = et_alloc(count + 1, sizeof *o->items);
     o->room = et_alloc(list->most, sizeof *o->room);
     int status = o->items && o->room ? et_marian_export_print_settings(&o->m, &text, error)
-                                     : et_alloc_failed(error, count, "a model to export");
+                                     : et_alloc_failed(error, "a model to export");
     for (size_t i = 0; i < count && !status; i++)
         o->items[i] =
             (et_npz_item){ list->tensors[i].name, ET_NPZ_FLOAT32, list->tensors[i].shape, NULL };
@@ -176,7 +176,7 @@ static int write_weights(output *o, const char *path, et_error *error)
 
 int et_export_write_text(const char *path, et_strbuf *text, et_error *error)
 {
-    int status = text->failed ? et_alloc_failed(error, text->length, "a text")
+    int status = text->failed ? et_alloc_failed(error, "a text")
                               : et_file_write(path, text->data, text->length, error);
     et_strbuf_release(text);
     return status;

@@ -187,7 +187,7 @@ static int add_decoder_inputs(decoder *d, et_error *error)
     d->caches = et_arena_alloc(&d->arena, d->cache_count * sizeof *d->caches);
     d->bindings = et_arena_alloc(&d->arena, ((size_t)d->cache_count + 5) * sizeof *d->bindings);
     if (!d->caches || !d->bindings)
-        return et_alloc_failed(error, d->cache_count * sizeof *d->caches, "a decoder");
+        return et_alloc_failed(error, "a decoder");
     d->mask = mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
     const char *tokens = et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2);
     if (!d->past) {
@@ -272,7 +272,7 @@ static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
             present_output(d, i, VALUE);
         }
     }
-    return !status && d->arena.failed ? et_alloc_failed(error, d->arena.used, "a decoder") : status;
+    return !status && d->arena.failed ? et_alloc_failed(error, "a decoder") : status;
 }
 
 static int add_decoder(et_onnx *m, et_graph *graph, const et_transformer *model, bool past,

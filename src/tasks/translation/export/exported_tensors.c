@@ -32,7 +32,7 @@ int et_exported_tensors_add(et_exported_tensors *list, const et_mapped_tensor *m
     et_assert(list->params && mapped);
     const int64_t elements = et_shape_count(mapped->shape);
     if (!ET_VECTOR_APPEND(list->tensors, list->count, list->capacity, *mapped))
-        return et_alloc_failed(error, list->count * sizeof *list->tensors, "a list of tensors");
+        return et_alloc_failed(error, "a list of tensors");
     list->most = elements > list->most ? elements : list->most;
     return ET_OK;
 }

@@ -126,7 +126,7 @@ static int read_config(et_import *from, et_error *error)
     const et_foreign_file search = { et_import_path(from, ET_TRANSFORMERS_GENERATION), generation,
                                      &c };
     if (!c.name || !search.name)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     if ((status = check_type(&c, error)) ||
         (status = et_foreign_read(&c, et_foreign_transformers.read, &from->facts, error)) ||
         (status = et_foreign_read(&c, et_foreign_transformers.search_read, &from->facts, error)) ||
@@ -174,7 +174,7 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     const size_t length = et_path_length(folder);
     from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
     if (!from->folder)
-        return et_alloc_failed(error, length, "a path");
+        return et_alloc_failed(error, "a path");
     int status = et_import_check_folder(from->folder, error);
     if (!status)
         status = et_import_open_files(from, error);
@@ -199,7 +199,7 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
         status = from->marian ? et_import_read_marian(from, error) : read_config(from, error);
     /* The next steps read settings. */
     if (!status && et_value_failed(from->settings))
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     if (!status && !from->marian)
         status = et_import_open_weights(from, error);
     return status ? status : et_import_read_vocabularies(from, error);
@@ -214,7 +214,7 @@ int et_import_open(et_import **out, const char *folder, et_error *error)
         return ET_ENOMEM;
     int status = read_folder(from, folder, error);
     if (!status && et_value_failed(from->settings))
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     if (status)
         et_import_close(from);
     else
@@ -246,7 +246,7 @@ int et_import_name_languages(et_import *from, const char *source, const char *ta
     } else {
         et_import_set_pair(from->settings, source, target);
     }
-    return et_value_failed(from->settings) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    return et_value_failed(from->settings) ? et_alloc_failed(error, "settings") : ET_OK;
 }
 
 bool et_import_normalizes(const et_import *from)
@@ -314,7 +314,7 @@ static int make(made *m, et_import *from, et_error *error)
     int status = et_experiment_begin(&m->experiment, &et_translation_program, ET_TRANSLATION_BASE,
                                      &m->arena, error);
     if (!status && text.failed)
-        status = et_alloc_failed(error, text.length, "settings");
+        status = et_alloc_failed(error, "settings");
     if (!status)
         status =
             et_experiment_set(&m->experiment, et_translation_finetuning.settings, &m->arena, error);
@@ -373,7 +373,7 @@ static int make_content(made *m, et_import *from, et_error *error)
     if (m->unused)
         add_text(m, ET_UNUSED_TENSORS, m->unused, m->unused_length);
     et_vocabularies_identify(&m->vocabularies, identity);
-    return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export") : ET_OK;
+    return et_value_failed(identity) ? et_alloc_failed(error, "an export") : ET_OK;
 }
 
 int et_import_write(et_import *from, const char *output, et_error *error)
@@ -393,7 +393,7 @@ int et_import_print_settings(et_import *from, const char **text, et_error *error
     *text = NULL;
     int status = make(&m, from, error);
     if (!status && !(*text = et_arena_strdup(&from->arena, et_strbuf_text(&m.settings))))
-        status = et_alloc_failed(error, m.settings.length, "settings");
+        status = et_alloc_failed(error, "settings");
     release(&m);
     return status;
 }
@@ -437,7 +437,7 @@ static int copy_values(et_params *to, et_params *from, const et_patterns *wanted
 {
     const int count = et_params_count(to);
     int *found = et_alloc(count, sizeof *found);
-    int status = !found   ? et_alloc_failed(error, count, "a list of weights")
+    int status = !found   ? et_alloc_failed(error, "a list of weights")
                  : wanted ? ET_OK
                           : check_all_taken(to, from, folder, error);
     bool any = false;

@@ -60,7 +60,7 @@ int et_import_find_file(et_import *from, const char *begin, const char *ending, 
                              from->folder, begin, ending, *name, entry->d_name);
         *name = et_arena_printf(&from->arena, "%.*s", (int)length, entry->d_name);
         if (!*name && !status)
-            status = et_alloc_failed(error, length, "a name");
+            status = et_alloc_failed(error, "a name");
     }
     if (stream)
         closedir(stream);
@@ -118,7 +118,7 @@ int et_import_open_files(et_import *from, et_error *error)
                            from->folder, from->in_zip, name);
         from->in_zip = et_arena_printf(&from->arena, "%.*s", (int)folder, name);
         if (!from->in_zip)
-            return et_alloc_failed(error, folder, "a name");
+            return et_alloc_failed(error, "a name");
     }
     return from->in_zip
                ? ET_OK
@@ -181,7 +181,7 @@ int et_import_check_file(et_import *from, const char *name, et_error *error)
     const char *path = et_import_path(from, name);
     et_mapping mapping;
     if (!path)
-        return et_alloc_failed(error, strlen(name), "a path");
+        return et_alloc_failed(error, "a path");
     if (from->zip)
         return find_member(from, name) < 0 ? missing_member(path, error) : ET_OK;
     int status =
@@ -210,7 +210,7 @@ static int read_member(et_import *from, const char *name, const char *path, size
     if ((status = et_memory_check(size, "a file of an archive", error)))
         return status;
     if (!(*bytes = et_alloc(size + 1, 1)))
-        return et_alloc_failed(error, size, "a file of an archive");
+        return et_alloc_failed(error, "a file of an archive");
     if ((status = et_zip_read(from->zip, member, 0, *bytes, size, error)))
         return status;
     (*bytes)[size] = 0;
@@ -233,7 +233,7 @@ static int read_packed(et_import *from, const char *path, size_t most, char **by
     while (!status && got) {
         status = ET_VECTOR_GROW(*bytes, room, *length + PACKED_PART + 1)
                      ? et_packed_read(reader, *bytes + *length, PACKED_PART, &got, &why)
-                     : et_alloc_failed(&why, *length, "a packed file");
+                     : et_alloc_failed(&why, "a packed file");
         *length += status ? 0 : got;
         if (!status && *length > most)
             status = et_fail(&why, ET_EFORMAT, "more than %zu bytes", most);
@@ -264,7 +264,7 @@ int et_import_read_file(et_import *from, const char *name, size_t most, char **b
     et_assert(most > 0 && bytes && length);
     const char *path = et_import_path(from, name);
     *bytes = NULL;
-    int status = !path       ? et_alloc_failed(error, strlen(name), "a path")
+    int status = !path       ? et_alloc_failed(error, "a path")
                  : from->zip ? read_member(from, name, path, most, bytes, length, error)
                              : read_plain(from, bytes, length, path, most, error);
     if (!status)

@@ -92,9 +92,9 @@ static int import_read_bergamot(et_import *from, et_foreign_file *c, et_error *e
         status = make_settings(from, values, error);
     }
     if (!status && et_value_failed(values))
-        status = et_alloc_failed(error, 0, "settings");
+        status = et_alloc_failed(error, "settings");
     *c = (et_foreign_file){ name ? et_import_path(from, name) : from->folder, values, NULL };
-    return status || c->name ? status : et_alloc_failed(error, 0, "a path");
+    return status || c->name ? status : et_alloc_failed(error, "a path");
 }
 
 int et_import_begin_settings(et_import *from, et_error *error)
@@ -103,7 +103,7 @@ int et_import_begin_settings(et_import *from, et_error *error)
     et_value *model = from->facts.settings = et_value_set_dict(from->settings, "model");
     et_value_set_dict(model, "encoder");
     et_value_set_dict(model, "decoder");
-    return et_value_failed(model) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    return et_value_failed(model) ? et_alloc_failed(error, "settings") : ET_OK;
 }
 
 void et_import_set_pair(et_value *settings, const char *source, const char *target)
@@ -147,7 +147,7 @@ static int import_list_pieces(et_import *from, const char *name, et_value **toke
         const et_value number = { .kind = ET_VALUE_INT, .integer = (int64_t)(*tokens)->count };
         const char *text = et_arena_printf(&from->arena, "%.*s", (int)piece.length, piece.text);
         if (!text || !et_value_append_copy(*tokens, text, &number))
-            status = et_alloc_failed(error, length, "a vocabulary");
+            status = et_alloc_failed(error, "a vocabulary");
     }
     et_free(bytes);
     return status;
@@ -300,7 +300,7 @@ static int read_settings(et_import *from, const char *text, size_t length, et_fo
         return et_fail(error, ET_EFORMAT, "%s is no text", c->name);
     const char *copy = et_arena_printf(&from->arena, "%.*s", (int)length, text);
     if (!copy || !c->name)
-        return et_alloc_failed(error, length, "settings");
+        return et_alloc_failed(error, "settings");
     int status = et_yaml_parse(&values, &from->arena, copy, strlen(copy), c->name, error);
     if (!status && values->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s has no fields", c->name);
@@ -318,8 +318,7 @@ static int read_array(et_import *from, const et_npz *npz, et_foreign_file *c, et
     if (array->type != ET_NPZ_BYTE || array->bytes > SETTINGS_MAX)
         return et_fail(error, ET_EFORMAT, "%s: " ET_MARIAN_SETTINGS " is no text", c->name);
     char *text = et_arena_alloc(&from->arena, array->bytes + 1);
-    int status = text ? et_npz_read(npz, array, text, error)
-                      : et_alloc_failed(error, array->bytes, "settings");
+    int status = text ? et_npz_read(npz, array, text, error) : et_alloc_failed(error, "settings");
     return status ? status : read_settings(from, text, array->bytes, c, error);
 }
 
@@ -328,7 +327,7 @@ static int read_npz(et_import *from, const char *name, et_error *error)
     et_npz *npz;
     et_foreign_file c = { et_import_path(from, name), NULL, NULL };
     if (!c.name)
-        return et_alloc_failed(error, 0, "a path");
+        return et_alloc_failed(error, "a path");
     int status = open_npz(from, name, &npz, error);
     if (status)
         return status;
@@ -508,7 +507,7 @@ int et_import_read_marian(et_import *from, et_error *error)
     }
     if (status)
         return status;
-    status = c.name ? et_import_begin_settings(from, error) : et_alloc_failed(error, 0, "settings");
+    status = c.name ? et_import_begin_settings(from, error) : et_alloc_failed(error, "settings");
     if (!status)
         status = read_files(from, &c, error);
     return status ? status : read_symbols(from, &c, error);

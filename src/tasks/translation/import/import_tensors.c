@@ -127,13 +127,12 @@ int et_weights_file_open(et_weights_file **out, et_npz *npz, et_marian_model *ma
     if (!file) {
         et_npz_close(npz);
         et_marian_model_close(marian);
-        return et_alloc_failed(error, sizeof *file, "a file of weights");
+        return et_alloc_failed(error, "a file of weights");
     }
     file->npz = npz;
     file->marian = marian;
     file->path = path ? et_strdup(path) : NULL;
-    int status = file->path ? open_file(file, error)
-                            : et_alloc_failed(error, sizeof *file, "a file of weights");
+    int status = file->path ? open_file(file, error) : et_alloc_failed(error, "a file of weights");
     if (status)
         et_weights_file_close(file);
     else
@@ -247,7 +246,7 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
     if (!status && (!ET_VECTOR_GROW(file->room, file->room_elements, count + 1) ||
                     (!file->safetensors && !et_vector_grow(&file->bytes, &file->bytes_elements,
                                                            count + 1, sizeof(float)))))
-        status = et_alloc_failed(error, count * sizeof *file->room, "a tensor");
+        status = et_alloc_failed(error, "a tensor");
     if (status)
         return status;
     const void *bytes = file->bytes;
@@ -407,7 +406,7 @@ static int note_copies(et_import *from, unused *list, et_error *error)
     note(from, list, ET_UNUSED_COPIES, et_strbuf_text(&copies));
     const bool failed = copies.failed;
     et_strbuf_release(&copies);
-    return failed ? et_alloc_failed(error, 0, "names of tables") : ET_OK;
+    return failed ? et_alloc_failed(error, "names of tables") : ET_OK;
 }
 
 /* If there are tables of positions, their number of rows is the number of positions. */
@@ -428,7 +427,7 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
         note(from, list, lengths[i].key, text);
     }
     return list->metadata && et_value_failed(list->metadata)
-               ? et_alloc_failed(error, 0, "a model's settings")
+               ? et_alloc_failed(error, "a model's settings")
                : ET_OK;
 }
 
@@ -470,7 +469,7 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
         while ((name = weights_file_next(from->weights, ET_MARIAN_MULTIPLIER, &at)))
             add(&list, name);
     if (!status && list.failed)
-        status = et_alloc_failed(error, list.count, "names of tensors");
+        status = et_alloc_failed(error, "names of tensors");
     if (!status && (list.count || list.metadata))
         status = make_unused(&list, bytes, length, error);
     et_free(list.items);
@@ -579,7 +578,7 @@ static int compare_tables(et_import *from, et_error *error)
     const size_t count = (size_t)et_shape_count(encoder), bytes = count * sizeof *values;
     float *first = status ? NULL : et_alloc(count, sizeof *first);
     if (!status && !first)
-        status = et_alloc_failed(error, bytes, "a table");
+        status = et_alloc_failed(error, "a table");
     if (!status) {
         memcpy(first, values, bytes);
         status = weights_file_read(from->weights, OF_DECODER, &values, error);
@@ -667,7 +666,7 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
     const int64_t count = et_shape_count(shape);
     float *made = status ? NULL : et_alloc(count, sizeof *made);
     if (!status && !made)
-        status = et_alloc_failed(error, count * sizeof *made, "positions");
+        status = et_alloc_failed(error, "positions");
     const char *is = NULL;
     for (int open = 1; open >= 0 && !status && !is; open--) {
         et_positions_fill(made, shape.size[0], width, open);
@@ -711,7 +710,7 @@ int et_import_open_weights(et_import *from, et_error *error)
     const char *name = safe ? ET_ARTIFACT_WEIGHTS : "pytorch_model.bin", *other = NULL;
     const char *path = et_import_path(from, name);
     if (!path)
-        return et_alloc_failed(error, 0, "a path");
+        return et_alloc_failed(error, "a path");
     for (size_t i = 0; i < sizeof others / sizeof *others && !other; i++)
         other = et_import_has(from, others[i]) ? others[i] : NULL;
     if (!safe && !et_import_has(from, name))

@@ -123,7 +123,7 @@ static int read_model(renumbering *r, const void *model, size_t length, const ch
             et_arena_printf(&r->arena, "%.*s", (int)r->pieces[i].length, r->pieces[i].text);
         whole = r->names[i] && et_map_put(&r->by_text, r->names[i], i);
     }
-    return whole ? ET_OK : et_alloc_failed(error, length, "a vocabulary");
+    return whole ? ET_OK : et_alloc_failed(error, "a vocabulary");
 }
 
 /* ---- the new one ---- */
@@ -210,7 +210,7 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
     bool tags = false;
     if (is_numbered(r)) {
         et_strbuf_append_bytes(&r->out, model, length);
-        return r->out.failed ? et_alloc_failed(error, length, "a vocabulary") : ET_OK;
+        return r->out.failed ? et_alloc_failed(error, "a vocabulary") : ET_OK;
     }
     put_listed(r, &foreign, &tags);
     if (foreign && r->facts.model_type != MODEL_UNIGRAM)
@@ -227,7 +227,7 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
     put_number(&r->out, ET_VOCABULARY_FIELD_TOKENS, (uint64_t)r->list->count);
     if (tags)
         put_number(&r->out, ET_VOCABULARY_FIELD_TAGS, 1);
-    return r->out.failed ? et_alloc_failed(error, length, "a vocabulary") : ET_OK;
+    return r->out.failed ? et_alloc_failed(error, "a vocabulary") : ET_OK;
 }
 
 /* *bytes: free with et_free. name: of the model, for messages. ET_EFORMAT: the model is damaged, or
@@ -243,7 +243,7 @@ static int vocabulary_renumber(char **bytes, size_t *length, const vocabulary_li
     *bytes = status ? NULL : et_strndup(r.out.data, r.out.length);
     *length = r.out.length;
     if (!status && !*bytes)
-        status = et_alloc_failed(error, r.out.length, "a vocabulary");
+        status = et_alloc_failed(error, "a vocabulary");
     et_arena_release(&r.arena);
     et_map_release(&r.by_text);
     et_strbuf_release(&r.out);
@@ -354,7 +354,7 @@ static int set(et_import *from, et_value *vocabulary, const char *setting, part 
         return ET_OK;
     const char *code = et_arena_printf(&from->arena, "%.*s", (int)language.length, language.text);
     if (!code)
-        return et_alloc_failed(error, language.length, "a language");
+        return et_alloc_failed(error, "a language");
     et_value_set_string(vocabulary, setting, et_language_is_code(code) ? code : "mul");
     return ET_OK;
 }
@@ -479,7 +479,7 @@ static int add_token(et_import *from, int side, const char *file, const char *to
                        (long long)from->facts.tokens[side], rows_of(side));
     from->added[side]++;
     return et_value_append_copy(json, token, &number) ? ET_OK
-                                                      : et_alloc_failed(error, 0, "a vocabulary");
+                                                      : et_alloc_failed(error, "a vocabulary");
 }
 
 static int refuse_added(et_import *from, const char *file, const char *key, et_error *error)
@@ -596,7 +596,7 @@ static int read_list(et_import *from, int side, const symbols *s, vocabulary_lis
                          path, json->count, (long long)facts->tokens[side], rows_of(side));
     const char **tokens = status ? NULL : et_arena_array(&from->arena, json->count, sizeof *tokens);
     if (!status && !tokens)
-        status = et_alloc_failed(error, json->count, "a vocabulary");
+        status = et_alloc_failed(error, "a vocabulary");
     if (!status)
         status = list_tokens(json, tokens, path, error);
     if (status)

@@ -503,7 +503,7 @@ int et_foreign_check(const et_foreign_program *program, const et_translation_opt
     et_assert(program && options);
     et_arena arena = ET_ARENA_INIT;
     const et_value *settings = et_foreign_settings(options, &arena);
-    int status = et_value_failed(settings) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    int status = et_value_failed(settings) ? et_alloc_failed(error, "settings") : ET_OK;
     for (int stack = 0; stack <= STACKS && !status; stack++)
         status = check_settings(program, settings, stack < STACKS ? stack : -1, error);
     et_arena_release(&arena);

@@ -353,7 +353,7 @@ int et_translation_input_open(et_translation_input *input, const char *name,
     size_t count = parts ? parts : et_translation_has_data(data);
     *input = (et_translation_input){ .arena = ET_ARENA_INIT };
     input->texts = et_arena_array(&input->arena, count, sizeof *input->texts);
-    int status = input->texts ? ET_OK : et_alloc_failed(error, count, "texts");
+    int status = input->texts ? ET_OK : et_alloc_failed(error, "texts");
     for (size_t i = 0; !status && i < count; i++) {
         char own_name[SETTING_MAX];
         const et_translation_part part = parts ? part_at(data, i) : part_of_data(data);

@@ -190,7 +190,7 @@ static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_a
     size_t length;
     int status =
         path ? et_artifact_read(artifact, name, ET_VOCABULARY_BYTES_MAX, &bytes, &length, error)
-             : et_alloc_failed(error, strlen(artifact->name), "a path");
+             : et_alloc_failed(error, "a path");
     size_t known = 0;
     const char *first = i && !status ? et_vocabulary_bytes(v->models[0], &known) : NULL;
     if (first && known == length && !memcmp(first, bytes, length))
@@ -258,7 +258,7 @@ int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *ident
         const char *name = v->roles[i].file, *path = et_artifact_path(artifact, name, arena);
         uint64_t checksum = v->models[i] ? et_vocabulary_checksum(v->models[i]) : 0;
         if (!path)
-            return et_alloc_failed(error, strlen(artifact->name), "a path");
+            return et_alloc_failed(error, "a path");
         if (!v->models[i])
             status =
                 et_artifact_checksum(artifact, name, ET_VOCABULARY_BYTES_MAX, &checksum, error);
@@ -291,7 +291,7 @@ static int find_files(const et_vocabularies *v, const et_artifact *artifact, et_
     for (int i = 0; i < v->count; i++) {
         paths[i] = et_artifact_setting(artifact, v->roles[i].file, arena);
         if (!paths[i])
-            return et_alloc_failed(error, strlen(artifact->name), "a path");
+            return et_alloc_failed(error, "a path");
         *has = *has && et_artifact_has(artifact, v->roles[i].file);
     }
     return ET_OK;
@@ -315,7 +315,7 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
     if (!status)
         status = find_files(&both, &artifact, arena, paths, &has, error);
     if (!status && !(shared_text = et_artifact_setting(&artifact, shared->file, arena)))
-        status = et_alloc_failed(error, strlen(model_dir), "a path");
+        status = et_alloc_failed(error, "a path");
     et_artifact_close(&artifact);
     if (status)
         return status;

@@ -39,7 +39,7 @@ int et_artifact_write_member(const char *folder, const et_artifact_member *membe
     if (dict)
         et_yaml_print(&text, dict);
     int status = et_value_failed(dict) || text.failed
-                     ? et_alloc_failed(error, strlen(folder), "a member")
+                     ? et_alloc_failed(error, "a member")
                      : et_file_write(et_path_of(folder, ET_RUN_MEMBER).text, et_strbuf_text(&text),
                                      text.length, error);
     et_strbuf_release(&text);
@@ -73,7 +73,7 @@ static int parse_member(et_artifact_member *member, const char *path, const char
         return et_fail_while(error, status, "%s", path);
     member->run = run_of(folder, arena);
     member->prefix = et_arena_printf(arena, "%s/", member->name);
-    return member->run && member->prefix ? ET_OK : et_alloc_failed(error, 0, "a member");
+    return member->run && member->prefix ? ET_OK : et_alloc_failed(error, "a member");
 }
 
 static int read_member(const et_artifact_member **out, const char *folder, et_arena *arena,
@@ -85,7 +85,7 @@ static int read_member(const et_artifact_member **out, const char *folder, et_ar
         return ET_OK;
     et_artifact_member *member = et_arena_alloc(arena, sizeof *member);
     int status = member ? parse_member(member, path.text, folder, arena, error)
-                        : et_alloc_failed(error, sizeof *member, "a member");
+                        : et_alloc_failed(error, "a member");
     *out = status ? NULL : member;
     return status;
 }
@@ -112,7 +112,7 @@ static int make_settings(const et_artifact_member *member, const et_value *run, 
                        path, member->settings, member->name);
     et_value_set_string(out, "experiment", member->experiment);
     et_value *task = et_value_set_dict(out, "task");
-    int status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, 0, "settings");
+    int status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, "settings");
     for (const et_value *group = run->first; group && !status; group = group->next)
         if (group->kind == ET_VALUE_DICT && strcmp(group->key, "task") != 0) {
             /* Shares the children with the run's tree. */
@@ -121,7 +121,7 @@ static int make_settings(const et_artifact_member *member, const et_value *run, 
                 if (is_kept(group, child))
                     et_value_append_copy(copy, child->key, child);
         }
-    return !status && et_value_failed(out) ? et_alloc_failed(error, 0, "settings") : status;
+    return !status && et_value_failed(out) ? et_alloc_failed(error, "settings") : status;
 }
 
 static int print_member(const et_artifact_member *member, char **text, size_t *length,
@@ -134,7 +134,7 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
     *length = 0;
     int status =
         own ? et_value_read_file(&run, &arena, path.text, SETTINGS_MAX, et_yaml_parse, error)
-            : et_alloc_failed(error, 0, "settings");
+            : et_alloc_failed(error, "settings");
     if (!status)
         status = make_settings(member, run, path.text, own, error);
     if (!status) {
@@ -142,7 +142,7 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
         et_yaml_print(&out, own);
         *length = out.length;
         *text = et_strbuf_detach(&out);
-        status = *text ? ET_OK : et_alloc_failed(error, *length, "settings");
+        status = *text ? ET_OK : et_alloc_failed(error, "settings");
     }
     et_arena_release(&arena);
     return status;
@@ -154,7 +154,7 @@ static int keep_tree(const et_artifact_member *member, const et_value *whole, co
 {
     const et_value *run = et_value_get(whole, name), *own = et_value_path(run, member->settings);
     et_value *tree = et_value_set_dict(out, name);
-    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status = tree ? ET_OK : et_alloc_failed(error, "settings");
     for (const et_value *group = run ? run->first : NULL; group && !status; group = group->next) {
         const et_value *from = strcmp(group->key, "task") != 0 ? group : own;
         et_value *to = from ? et_value_set_dict(tree, group->key) : NULL;
@@ -190,7 +190,7 @@ static int add(all *members, const char *run, const char *name, et_error *error)
     const char *folder = et_arena_strdup(&members->arena, et_path_of(run, name).text);
     const et_artifact_member *member = NULL;
     int status = grown && folder ? read_member(&member, folder, &members->arena, error)
-                                 : et_alloc_failed(error, strlen(name), "a path");
+                                 : et_alloc_failed(error, "a path");
     if (member)
         members->items[members->count++] = (one){ folder, member };
     return status;
@@ -239,7 +239,7 @@ int et_artifact_find_member(char **folder, const char *run, const char *name, et
         if (!strcmp(members.items[i].member->name, name))
             found = members.items[i].folder;
     if (found && !(*folder = et_strdup(found)))
-        status = et_alloc_failed(error, strlen(found), "a path");
+        status = et_alloc_failed(error, "a path");
     else if (!status && !found && members.count)
         status = et_fail(error, ET_ECONFIG, "%s: no task is called %s: name one of %s", run, name,
                          names ? names : "its tasks");
@@ -433,7 +433,7 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
                                                                find_in_file(artifact, name), error)
                                 : ET_OK;
     if (!status && !(*bytes = et_alloc(text.length + 1, 1)))
-        status = et_alloc_failed(error, text.length, name);
+        status = et_alloc_failed(error, name);
     if (status)
         return status;
     if (text.length)
@@ -539,13 +539,13 @@ static int identify(const et_artifact *artifact, const et_value **identity, et_a
     et_value *out = et_value_dict(arena);
     int status;
     if (!out)
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     if ((own && own->kind == ET_VALUE_DICT && (status = et_value_merge(out, own, error))) ||
         (status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error)) ||
         (status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error)))
         return status;
     if (et_value_failed(out))
-        return et_alloc_failed(error, 0, "settings");
+        return et_alloc_failed(error, "settings");
     *identity = out;
     return ET_OK;
 }
@@ -563,8 +563,7 @@ int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena
     }
     const char *path =
         et_arena_printf(arena, artifact->file ? "%s" : "%s/" ET_ARTIFACT_WEIGHTS, artifact->name);
-    return path ? et_identity_of_file(out, path, arena, error)
-                : et_alloc_failed(error, strlen(artifact->name), "a path");
+    return path ? et_identity_of_file(out, path, arena, error) : et_alloc_failed(error, "a path");
 }
 
 /* ---- weights ---- */
@@ -623,7 +622,7 @@ static int load_file(et_artifact_weights *load, et_error *error)
             artifact->name, artifact->content ? "published model" : "single file", load->named);
     load->checkpoint = et_strdup(artifact->name);
     if (!load->checkpoint)
-        return et_alloc_failed(error, strlen(artifact->name), "a path");
+        return et_alloc_failed(error, "a path");
     if (artifact->content)
         return load_content(load, error);
     if (load->mapped && !et_safetensors_in_memory(file))
@@ -703,7 +702,7 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
                      ? et_checkpoint_take_file(load->params, load->checkpoint,
                                                (et_weights_choice){ .mapped = load->mapped },
                                                &load->facts, error)
-                     : et_alloc_failed(error, strlen(artifact->name), "a path");
+                     : et_alloc_failed(error, "a path");
     }
     return check(load, status, error);
 }

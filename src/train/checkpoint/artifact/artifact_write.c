@@ -44,7 +44,7 @@ int et_artifact_check_precision(const char *precision, et_error *error)
 
 static int no_memory(et_error *error)
 {
-    return et_alloc_failed(error, 0, "an export");
+    return et_alloc_failed(error, "an export");
 }
 
 static void add(draft *d, const char *name, void *data, et_dtype dtype, et_shape shape)

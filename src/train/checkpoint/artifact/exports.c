@@ -68,7 +68,7 @@ ET_SORT_NUMBERS(compare_ids, int64_t)
 static int note_id(id_list *all, int64_t id, et_error *error)
 {
     if (!ET_VECTOR_APPEND(all->ids, all->count, all->capacity, id))
-        return et_alloc_failed(error, 0, "a list of exports");
+        return et_alloc_failed(error, "a list of exports");
     return ET_OK;
 }
 
@@ -194,7 +194,7 @@ int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
             et_value_add_string(list, path.text);
     }
     et_free(all.ids);
-    return status || !et_value_failed(list) ? status : et_alloc_failed(error, 0, "a list");
+    return status || !et_value_failed(list) ? status : et_alloc_failed(error, "a list");
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
