@@ -5,20 +5,15 @@
  *   rung 2      the best third of them, trained anew for three times as many steps
  *   ...         until the last rung, with all steps
  *
- * Trials are runs of `train`, DIR/rung-1/trial-01 and so on. Settings are a function of seed, trial
- * and --search, and results are read from the runs. So a stopped or killed search continues:
- * finished trials are read, others resume. tune.json describes the search. */
-#include <fcntl.h>
+ * Trials are runs, DIR/rung-1/trial-01 and so on, as `train` makes them. Settings are a function of
+ * seed, trial and --search, and results are read from the runs. So a stopped or killed search
+ * continues: finished trials are read, others resume. tune.json describes the search. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <etude/job_config.h>
 #include <etude/log.h>
 
 #include "base/alloc.h"
@@ -27,6 +22,7 @@
 #include "base/clock.h"
 #include "base/fields/settings.h"
 #include "base/files/file.h"
+#include "base/flag.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -38,10 +34,10 @@
 #include "command/runs/history.h"
 #include "command/training/search.h"
 #include "command/training/train_args.h"
+#include "command/training/training.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
-#include "systems/training/training.h"
 #include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
 
@@ -53,7 +49,6 @@
 #define FILE_NAME  "tune.json"
 #define FILE_BYTES ((size_t)16 << 20)
 #define FORMAT     "etude-tune-2"
-#define MESSAGES   "messages.txt"
 
 typedef struct tune_options {
     et_train_args train;
@@ -104,30 +99,9 @@ const et_usage et_usage_tune = {
 
 /* ---- trials ---- */
 
-/* A trial is a run that `train` makes in its own process, with its own command line. A finished
- * trial is not run again; an interrupted or killed trial resumes. */
-
-#define MESSAGES_MAX ((size_t)16 << 20) /* bytes that are read for the reason of a failure */
-
-enum {
-    EXIT_USAGE = 2,
-    EXIT_SETTINGS = 3,
-    EXIT_STOPPED = 75
-}; /* of a process; the last one: saved */
-
-typedef enum trial_end {
-    TRIAL_DONE,
-    TRIAL_FAILED,  /* also: diverged */
-    TRIAL_STOPPED, /* saved, because of a signal or of a time limit */
-    TRIAL_LOST,    /* killed, or the disk was full: its settings are not the reason */
-} trial_end;
-
+/* The result of a finished trial. */
 typedef struct attempt {
     const char *model_dir;
-    trial_end end;
-    bool asked;       /* a signal asked this process to stop */
-    int code;         /* exit code of FAILED and LOST; below 0: a signal */
-    char reason[400]; /* the same */
     char metric[200]; /* that chooses the best checkpoint */
     bool lower;       /* is better */
     double value;     /* the best one; if the run keeps no best checkpoint, the last one */
@@ -154,9 +128,9 @@ typedef struct tuning {
     int trials, rungs;
     int64_t length; /* trainer.train_steps, of the last rung */
     double ends;    /* monotonic time of the limit; 0: no limit */
-    int lock;       /* lock of the directory, which a trial's process also holds; -1: none */
+    int lock;       /* of the directory; -1: none */
     bool stopped;   /* a signal or the time limit ended the search */
-    bool child;     /* this is the process of a trial, which has finished: return its status */
+    et_reported reported;
     const et_task_kind *kind;
 } tuning;
 
@@ -206,7 +180,6 @@ static bool read_run(attempt *t, bool exited)
     bool done = et_history_is_run(t->model_dir) && !et_history_open(&h, t->model_dir, NULL) &&
                 (exited || et_history_state_of(h) == ET_HISTORY_DONE) && take_value(t, h);
     if (done) {
-        t->end = TRIAL_DONE;
         const double seconds = et_history_seconds_in_all(h);
         t->seconds = isnan(seconds) ? 0 : seconds;
     }
@@ -214,109 +187,7 @@ static bool read_run(attempt *t, bool exited)
     return done;
 }
 
-/* The last line that the process has printed. */
-static void read_reason(const tuning *t, attempt *one)
-{
-    const et_program *program = t->call->program;
-    char *text = NULL;
-    size_t length = 0;
-    snprintf(one->reason, sizeof one->reason, "exit code %d", one->code);
-    if (et_file_read(&text, &length, et_path_of(t->dir, MESSAGES).text, MESSAGES_MAX, NULL))
-        return;
-    while (length && (text[length - 1] == '\n' || text[length - 1] == ' '))
-        text[--length] = 0;
-    const char *line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    const size_t name = strlen(program->name);
-    line += !strncmp(line, program->name, name) && !strncmp(line + name, ": ", 2) ? name + 2 : 0;
-    if (length)
-        snprintf(one->reason, sizeof one->reason, "%s", line);
-    et_free(text);
-}
-
-/* status: of the command, if it returned. */
-static int take_results(const tuning *t, attempt *one, int how, int status, et_error *error)
-{
-    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
-    one->code = code;
-    one->end = code == EXIT_STOPPED ? TRIAL_STOPPED : code ? TRIAL_FAILED : TRIAL_DONE;
-    if (one->end == TRIAL_FAILED && code < 0)
-        snprintf(one->reason, sizeof one->reason, "ended by signal %d, %s", -code,
-                 strsignal(-code));
-    else if (one->end == TRIAL_FAILED)
-        read_reason(t, one);
-    /* Other processes send these signals: for example the kernel when memory is short. */
-    const bool killed = code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
-    if (one->end == TRIAL_FAILED && (killed || status == ET_ENOSPACE))
-        one->end = TRIAL_LOST;
-    if (one->end == TRIAL_DONE && !read_run(one, true))
-        return et_fail(error, ET_EDATA,
-                       "%s: the run has no validation to compare trials by; name validation data, "
-                       "such as --valid",
-                       one->model_dir);
-    return ET_OK;
-}
-
-/* In the new process: the command `train`, which prints into a file. */
-static int train(const tuning *t, const et_call *call, pid_t parent, const sigset_t *before,
-                 et_error *error)
-{
-    const et_path messages = et_path_of(t->dir, MESSAGES);
-    const et_command *row = call->program->commands;
-    while (row->name && strcmp(row->name, call->command) != 0)
-        row++;
-    const int file = open(messages.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0)
-        return et_fail_errno(error, "%s", messages.text);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigprocmask(SIG_SETMASK, before, NULL);
-    if (getppid() != parent)
-        return et_fail(error, ET_EINTERRUPTED, "tune has ended");
-    return et_command_run(row, call, error);
-}
-
-/* Passes the first signal on, which saves and ends the trial. */
-static int wait_for(attempt *one, pid_t pid)
-{
-    int how = 0;
-    while (waitpid(pid, &how, WNOHANG) == 0) {
-        const int number = et_signals_wait();
-        if (!number)
-            continue;
-        kill(pid, number == SIGHUP ? SIGTERM : number);
-        one->asked |= number != SIGUSR1;
-    }
-    return how;
-}
-
-/* ET_EDATA: the run is done, but has no validation. */
-static int run_process(tuning *t, attempt *one, const et_call *call, et_error *error)
-{
-    et_assert(one->model_dir && call->argc > 0 && !t->child);
-    sigset_t before;
-    const pid_t parent = getpid();
-    if (read_run(one, false))
-        return ET_OK;
-    int *ended =
-        mmap(NULL, sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (ended == MAP_FAILED)
-        return et_fail_errno(error, "a process for a trial");
-    fflush(NULL);
-    et_signals_block(&before);
-    const pid_t pid = fork();
-    t->child = pid == 0;
-    if (t->child)
-        return *ended = train(t, call, parent, &before, error);
-    const int how = pid < 0 ? 0 : wait_for(one, pid);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
-                         : take_results(t, one, how, *ended, error);
-    munmap(ended, sizeof *ended);
-    return status;
-}
-
-/* ---- command lines of train ---- */
+/* ---- words of train ---- */
 
 /* If memory is out, words are missing and the arena has failed. */
 typedef struct words {
@@ -370,10 +241,25 @@ static words begin_words(tuning *t)
     return w;
 }
 
-/* c NULL: without searched values. rung 0: of the whole length. */
-static words make_words(tuning *t, const candidate *c, int rung, const char *model_dir)
+static et_path directory_of(const tuning *t, int rung, int trial)
 {
-    et_assert(rung >= 0 && rung <= t->rungs);
+    et_assert(rung >= 1 && rung <= t->rungs && trial >= 0 && trial < t->trials);
+    int digits = 2;
+    for (int most = 100; most <= t->trials; most *= 10)
+        digits++;
+    return et_path_print("%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
+}
+
+/* Its number for people. */
+static int number_of(const tuning *t, const candidate *c)
+{
+    return (int)(c - t->candidate) + 1;
+}
+
+/* c NULL: without searched values. rung 0: of the whole length, without a directory. */
+static words make_words(tuning *t, const candidate *c, int rung)
+{
+    et_assert(rung >= 0 && rung <= t->rungs && (c || !rung));
     words w = begin_words(t);
     for (int i = 0; c && i < t->spaces; i++) {
         /* A name with a dot is a setting, any other one an option. */
@@ -392,63 +278,53 @@ static words make_words(tuning *t, const candidate *c, int rung, const char *mod
                                        fmax(1, ceil((double)t->length * part)))
                      : et_arena_printf(w.arena, "trainer.train_epochs=%.3f",
                                        fmax(1 / EPOCH, -(double)t->length / EPOCH * part)));
+        add_pair(&w, "--model-dir", directory_of(t, rung, number_of(t, c) - 1).text);
     }
-    if (model_dir)
-        add_pair(&w, "--model-dir", model_dir);
     add_word(&w, "--quiet");
     return w;
 }
 
-static et_call train_call(const tuning *t, const words *w)
-{
-    return (et_call){
-        .program = t->call->program, .command = "train", .argc = w->count, .argv = w->items
-    };
-}
-
 /* ---- settings ---- */
 
-/* The settings that train would have by a command line. c NULL: without searched values. */
-static int configure(et_experiment *experiment, tuning *t, const candidate *c, et_arena *arena,
-                     et_error *error)
+/* The call of `train`, its arguments, and settings from them. The caller closes settings.initial.
+ */
+static int configure(et_train_settings *settings, et_train_args *args, et_call *call, tuning *t,
+                     const candidate *c, int rung, et_error *error)
 {
-    et_train_args args;
-    et_train_settings settings = { .arena = arena };
+    const words w = make_words(t, c, rung);
     et_command_line line;
-    const words w = make_words(t, c, 0, NULL);
-    const et_call call = train_call(t, &w);
-    int status = t->arena.failed
-                     ? et_alloc_failed(error, "words")
-                     : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
-    if (status)
-        return status;
-    line.looking = true;
-    status = et_command_line_parse(&line, error);
-    if (!status) {
-        status = et_train_configure(&settings, &args, call.program, error);
-        *experiment = settings.experiment;
-        et_initial_close(&settings.initial);
-    }
-    return status;
+    *call = (et_call){
+        .program = t->call->program, .command = "train", .argc = w.count, .argv = w.items
+    };
+    int status = t->arena.failed ? et_alloc_failed(error, "words")
+                                 : et_command_line_open(&line, &et_usage_train, args, call,
+                                                        settings->arena, error);
+    if (!status)
+        status = et_command_line_parse(&line, error);
+    return status ? status : et_train_configure(settings, args, call->program, error);
 }
 
 /* The kind of task and the length of a run, by the settings without searched values. */
 static int read_settings(tuning *t, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
-    int status = configure(&experiment, t, NULL, &arena, error);
+    et_call call;
+    et_train_args args;
+    et_train_settings settings = { .arena = &arena };
+    const et_experiment *e = &settings.experiment;
+    int status = configure(&settings, &args, &call, t, NULL, 0, error);
     if (!status)
-        status = et_series_check_none(&experiment, "tune", error);
-    if (!status && !experiment.trainer.validation_interval)
+        status = et_series_check_none(e, "tune", error);
+    if (!status && !e->trainer.validation_interval)
         status = et_fail(error, ET_ECONFIG,
                          "trainer.validation_interval is 0, but tune compares trials by their "
                          "validations; set an interval");
     if (!status) {
-        t->kind = experiment.kind;
-        t->length = experiment.trainer.train_steps;
-        t->experiment = et_arena_strdup(&t->arena, experiment.name);
+        t->kind = e->kind;
+        t->length = e->trainer.train_steps;
+        t->experiment = et_arena_strdup(&t->arena, e->name);
     }
+    et_initial_close(&settings.initial);
     et_arena_release(&arena);
     return status;
 }
@@ -460,9 +336,12 @@ static int check_candidates(tuning *t, et_error *error)
     int sound = 0;
     for (int i = 0; i < t->trials; i++) {
         et_arena arena = ET_ARENA_INIT;
-        et_experiment experiment = { .kind = NULL };
+        et_call call;
+        et_train_args args;
+        et_train_settings settings = { .arena = &arena };
         et_error reason = ET_ERROR_INIT;
-        int status = configure(&experiment, t, &t->candidate[i], &arena, &reason);
+        int status = configure(&settings, &args, &call, t, &t->candidate[i], 0, &reason);
+        et_initial_close(&settings.initial);
         et_arena_release(&arena);
         t->candidate[i].rung = status ? -1 : 0;
         sound += !status;
@@ -531,7 +410,7 @@ static int name_directory(tuning *t, et_error *error)
 /* Writes tune.json, which describes the search. */
 static int open_directory(tuning *t, et_error *error)
 {
-    const words w = make_words(t, NULL, 0, NULL);
+    const words w = make_words(t, NULL, 0);
     const et_path path = et_path_of(t->dir, FILE_NAME);
     et_value *was = NULL, *now = et_value_dict(&t->arena);
     et_assert(t->lock < 0 && t->dir);
@@ -573,21 +452,6 @@ static int open_directory(tuning *t, et_error *error)
 
 /* ---- trials ---- */
 
-static et_path directory_of(const tuning *t, int rung, int trial)
-{
-    et_assert(rung >= 1 && rung <= t->rungs && trial >= 0 && trial < t->trials);
-    int digits = 2;
-    for (int most = 100; most <= t->trials; most *= 10)
-        digits++;
-    return et_path_print("%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
-}
-
-/* Its number for people. */
-static int number_of(const tuning *t, const candidate *c)
-{
-    return (int)(c - t->candidate) + 1;
-}
-
 static void tell(const tuning *t, const candidate *c)
 {
     et_strbuf values = ET_STRBUF_INIT; /* "lr 0.0012, dropout 0.3" */
@@ -610,7 +474,7 @@ static bool is_over(const tuning *t)
 /* Removes a search without any begun trial, so that the corrected command can use its name. */
 static void forget_search(const tuning *t)
 {
-    static const char *const files[] = { FILE_NAME, MESSAGES, ET_RUN_LOCK, "rung-1" };
+    static const char *const files[] = { FILE_NAME, ET_RUN_LOCK, "rung-1" };
     for (int i = 0; i < t->trials; i++)
         for (int rung = 1; rung <= t->rungs; rung++)
             if (et_file_exists(directory_of(t, rung, i).text))
@@ -620,51 +484,91 @@ static void forget_search(const tuning *t)
     (void)remove(t->dir);
 }
 
+/* As `train` with the same words, but quiet. The rest of the time is the trial's. */
+static int train(tuning *t, const candidate *c, int rung, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_call call;
+    et_train_args args;
+    et_train_settings settings = { .arena = &arena };
+    int status = configure(&settings, &args, &call, t, c, rung, error);
+    if (!status) {
+        args.mode = ET_MODE_TRAIN_AND_EVAL;
+        et_train_job job = et_train_job_of(&call, &args);
+        job.training.experiment = &settings.experiment;
+        job.training.arena = &arena;
+        job.training.initial = &settings.initial;
+        job.training.mode = "train_and_eval"; /* refuses a run without validation at its start */
+        job.training.ends = t->ends;
+        job.training.judged = true;
+        job.among = true;
+        job.reported = &t->reported;
+        if (!t->args->train.quiet)
+            job.training.counted = et_arena_printf(&arena, "rung %d/%d  trial %d  step", rung,
+                                                   t->rungs, number_of(t, c));
+        status = et_train_run(&job, error);
+    }
+    et_initial_close(&settings.initial);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Whether a trial fails by its settings or data, or by the command line. */
+static bool is_wrong(int status)
+{
+    static const int statuses[] = { ET_EUSAGE,    ET_ECONFIG, ET_EDATA,  ET_EFORMAT,
+                                    ET_ENOTFOUND, ET_EGRAPH,  ET_EDENIED };
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
+        if (status == statuses[i])
+            return true;
+    return false;
+}
+
+/* A finished trial is not trained again; an interrupted or killed one resumes. A failure of the
+ * trial is warned of. Errors are those that end the search. */
 static int run_trial(tuning *t, candidate *c, int rung, et_error *error)
 {
     const int number = number_of(t, c);
-    const char *model_dir = et_arena_strdup(&t->arena, directory_of(t, rung, number - 1).text);
-    words w = make_words(t, c, rung, model_dir);
-    /* The rest of the time is the trial's. */
-    if (t->ends > 0)
-        add_pair(&w, "--time-limit",
-                 et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
-    add_pair(&w, "--mode", "train_and_eval"); /* refuses a run without validation at its start */
-    if (t->arena.failed)
-        return et_alloc_failed(error, "words");
-    attempt one = { .model_dir = model_dir };
-    const et_call call = train_call(t, &w);
-    int status = run_process(t, &one, &call, error);
-    if (t->child || status)
-        return status;
-    t->stopped |= one.end == TRIAL_STOPPED || one.asked;
-    /* Whether all trials fail for one reason: no trial has succeeded, and settings, data or the
-     * command line are wrong. */
-    bool hopeless = one.end == TRIAL_FAILED && !one.asked &&
-                    (one.code == EXIT_USAGE || one.code == EXIT_SETTINGS);
+    attempt one = { .model_dir =
+                        et_arena_strdup(&t->arena, directory_of(t, rung, number - 1).text) };
+    et_error reason = ET_ERROR_INIT;
+    if (!one.model_dir)
+        return et_alloc_failed(error, "a path");
+    const bool done = read_run(&one, false);
+    const int status = done ? ET_OK : train(t, c, rung, &reason);
+    t->stopped |= et_flag_is_set(&et_stop_requested);
+    if (status == ET_EINTERRUPTED)
+        return ET_OK;
+    /* Whether all trials fail for one reason: no trial has succeeded. */
+    bool hopeless = is_wrong(status);
     for (int i = 0; i < t->trials; i++)
         hopeless &= t->candidate[i].rung <= 0;
     if (hopeless) {
         forget_search(t);
-        if (strstr(one.reason, ET_NO_VALIDATION_DATA))
+        if (strstr(reason.text, ET_NO_VALIDATION_DATA))
             return et_fail(error, ET_ECONFIG,
                            "there is no validation to compare trials by: name validation data, "
                            "such as --valid");
-        return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
-                       number, one.reason);
+        return et_fail(error, status == ET_EUSAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s", number,
+                       reason.text);
     }
-    if (one.end == TRIAL_LOST && !one.asked)
+    if (status == ET_ENOSPACE)
         return et_fail(
-            error, one.code < 0 ? ET_EFAIL : ET_ENOSPACE,
+            error, status,
             "trial %d of rung %d: %s; the search stops here, and the same command resumes it",
-            number, rung, one.reason);
-    if (one.end == TRIAL_FAILED && !one.asked)
-        et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", number, rung, one.reason);
-    if (one.end == TRIAL_DONE) {
-        c->rung = rung;
-        c->result = one;
-        tell(t, c);
+            number, rung, reason.text);
+    if (status) {
+        et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", number, rung, reason.text);
+        return ET_OK;
     }
+    if (!done && !read_run(&one, true))
+        return et_fail(error, ET_EDATA,
+                       "%s: the run has no validation to compare trials by; name validation data, "
+                       "such as --valid",
+                       one.model_dir);
+    c->rung = rung;
+    c->result = one;
+    tell(t, c);
     return ET_OK;
 }
 
@@ -698,13 +602,13 @@ static int rank(tuning *t, int rung)
 static int search(tuning *t, et_error *error)
 {
     int status = ET_OK;
-    for (int rung = 1; rung <= t->rungs && !status && !t->child && !t->stopped; rung++) {
+    for (int rung = 1; rung <= t->rungs && !status && !t->stopped; rung++) {
         const int most = (int)fmax(1, floor((double)t->trials / pow(THIRD, rung - 1)));
         const int ended = rank(t, rung - 1), count = ended < most ? ended : most;
         if (!t->args->train.quiet && count)
             et_print(stderr, "rung %d/%d  %s\n", rung, t->rungs,
                      et_format_many(count, "trial").text);
-        for (int i = 0; i < count && !status && !t->child && !t->stopped; i++) {
+        for (int i = 0; i < count && !status && !t->stopped; i++) {
             t->stopped = is_over(t);
             if (!t->stopped)
                 status = run_trial(t, t->ranked[i], rung, error);
@@ -776,7 +680,7 @@ static int print_results(tuning *t, int count, et_error *error)
     const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";
     const candidate *best = t->ranked[0];
     et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
-    const words w = make_words(t, best, 0, NULL);
+    const words w = make_words(t, best, 0);
     et_strbuf_printf(&use, "%s %s ", name, next);
     et_shell_append(&use, best->result.model_dir);
     et_strbuf_printf(&again, "%s train", name);
@@ -837,7 +741,7 @@ static int tune(tuning *t, et_error *error)
     if (t->args->time_limit > 0)
         t->ends = et_clock_monotonic() + t->args->time_limit - spent;
     int status = search(t, error);
-    if (status || t->child)
+    if (status)
         return status;
     const int count = rank(t, 1);
     if (!count && !t->stopped)
@@ -853,7 +757,15 @@ int et_cmd_tune(const et_call *call, et_error *error)
 {
     const tune_options *args = call->options;
     tuning t = { .args = args, .call = call, .trials = (int)args->trials, .lock = -1 };
+    et_job_config *cluster = NULL;
     int status = et_ranks_refuse(call, "its trials use all cores of a machine", error);
+    if (!status)
+        status = et_job_config_environment(&cluster, error);
+    if (!status && et_job_config_distributed(cluster))
+        status = et_fail(error, ET_EUSAGE,
+                         "tune runs in one process, but " ET_JOB_CONFIG_VARIABLE
+                         " has a cluster; unset it");
+    et_job_config_free(cluster);
     if (!status)
         status = prepare(&t, error);
     if (!status)

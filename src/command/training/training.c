@@ -179,6 +179,8 @@ static int run(et_train_job *job, et_error *error)
     o->tried = dry_run ? &tried : NULL;
     if (dry_run)
         et_signals_catch_stops();
+    else if (job->among)
+        opened(job);
     else
         et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
     status = et_training_run(o, error);

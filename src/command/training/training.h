@@ -29,6 +29,7 @@ typedef struct et_train_job {
     bool quiet;              /* standard error gets only warnings, and the bar if
                                 training.counted is set */
     et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
+    bool among;              /* of several trainings: a stop also returns before the run is open */
     et_dry_run_share *share; /* of a dry run: its model_dir has files; NULL: one training */
     void *follower;          /* argument of training.follow, whose self is the job */
     et_quiet_log log;        /* while it runs */

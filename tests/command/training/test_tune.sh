@@ -72,24 +72,8 @@ tune killed >killed.out 2>killed.err || fail "after kills: $(cat killed.err)"
 table killed.out | cmp - wanted || fail "after $kills kills: $(cat killed.out)"
 "$etude" predict "killed/${best#whole/}" --full <train.csv | cmp - whole.predicted || fail "after kills: another model"
 
-# A trial that is killed, and a disk that is full, are no fault of the settings: the search stops, and the
-# same command ends it as if nothing had happened.
-# shellcheck disable=SC2086
-"$etude" tune tabular/mlp lost $options >lost.out 2>lost.err &
-pid=$!
-child=
-while [ -z "$child" ] && kill -0 $pid 2>/dev/null; do
-    sleep 0.05
-    child=$(awk -v parent=$pid '$4 == parent { print $1; exit }' /proc/[0-9]*/stat 2>/dev/null) || true
-done
-[ -z "$child" ] || kill -9 "$child" 2>/dev/null || child=
-status=0
-wait $pid || status=$?
-pid=
-if [ -n "$child" ]; then
-    [ $status = 1 ] && grep -q 'trial [0-9]* of rung [123]: ended by signal 9, Killed; the search stops here, and the same' lost.err ||
-        fail "a killed trial: $status $(cat lost.err)"
-fi
+# A full disk is no fault of the settings: the search stops, and the same command ends it as if nothing
+# had happened.
 status=0
 (ulimit -f 20; tune lost >lost.out 2>lost.err) || status=$?
 [ $status = 4 ] && grep -q 'trial [0-9]* of rung [123]: .*; the search stops here' lost.err ||
@@ -104,6 +88,26 @@ tune limited --time-limit 0.2s >limited.out 2>&1 || status=$?
     fail "--time-limit: $status $(cat limited.out)"
 tune limited >limited.out 2>limited.err || fail "after the limit: $(cat limited.err)"
 table limited.out | cmp - wanted || fail "after the limit: $(cat limited.out)"
+
+# Ctrl-C at any moment of a trial: the results so far, and the search continues.
+stopped=0
+for delay in 0.1 0.3 0.6 1.0; do
+    # shellcheck disable=SC2086
+    "$etude" tune tabular/mlp stopped $options >stopped.out 2>stopped.err &
+    pid=$!
+    while [ ! -e stopped/rung-1 ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    sleep $delay
+    kill -TERM $pid 2>/dev/null || true
+    status=0
+    wait $pid || status=$?
+    pid=
+    [ $status = 0 ] || { [ $status = 75 ] && stopped=$((stopped + 1)) &&
+        grep -q '^the search in stopped has not ended; the same command continues it$' stopped.err; } ||
+        fail "a signal: $status $(cat stopped.out stopped.err)"
+done
+[ $stopped -gt 0 ] || fail "no signal came in time"
+tune stopped >stopped.out 2>stopped.err || fail "after signals: $(cat stopped.err)"
+table stopped.out | cmp - wanted || fail "after signals: $(cat stopped.out)"
 
 # The seed of the values; JSON.
 tune seeded --search-seed 1 --json >seeded.json 2>seeded.err || fail "--search-seed: $(cat seeded.err)"
@@ -145,6 +149,10 @@ tr abc xyz <a.en >a.de
 grep -q '^use it  *etude translate pairs/rung-2/trial-0[123]$' out || fail "translation: $(cat out)"
 
 # Mistakes.
+(
+    export TF_CONFIG='{"task": {"type": "ps", "index": 0}, "cluster": {"master": ["a:1"], "ps": ["b:1"]}}'
+    says 2 'tune runs in one process, but TF_CONFIG has a cluster; unset it' tune tabular/mlp whole
+)
 mistake() {
     code=$1 text=$2
     shift 2
