@@ -52,6 +52,21 @@ table '50 of the 150 rows of other.csv are also training rows ([0-9]* of them wi
 # Few columns with few values agree by chance.
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 300; i++) printf "%s,%s,%s\n", i % 3, i * 7 % 11 % 4, i % 5 % 2 }' >few.csv
 table '' --data few.csv
+# Copies are no chance, even if all other columns have few values.
+awk 'BEGIN { print "a,c,y"; for (k = 0; k < 3; k++) for (i = 0; i < 200; i++)
+    printf "%.4f,%s,%s\n", sin(i * 7) * 10, i % 5, i * i % 7 < 3 ? "no" : "yes" }' >narrow.csv
+table '[0-9]* of the 90 held-out rows are also training rows' --data narrow.csv
+says 0 '(rows) .*400 of all 600 rows are copies of another row' data analyze narrow.csv --target y
+# Different texts are no copies, although the model reads most of them as one rare text.
+awk 'function r(n) { s = (s * 69069 + 12345) % 16777216; return int(s / 16777216 * n) }
+    BEGIN { s = 1; print "name,b,c,d,y"; for (i = 0; i < 1500; i++)
+    printf "n%d,%d,%d,%d,%s\n", r(2000), r(3), r(2), r(5), r(2) ? "no" : "yes" }' >names.csv
+table '' --data names.csv
+(cat names.csv && sed 1d names.csv | head -n 500) >copied_names.csv
+table '[67][0-9][0-9] of the 2,000 rows that folds hold out are also training rows' --data copied_names.csv --folds 3
+# Equal numbers with different targets are no copies.
+awk 'BEGIN { print "a,y"; for (i = 0; i < 300; i++) printf "%.1f,%s\n", i * 37 % 101 / 10, i * i % 7 < 3 ? "no" : "yes" }' >one.csv
+table '' --data one.csv
 
 # An evaluation compares its rows with the training files while these exist.
 table '' --data distinct.csv

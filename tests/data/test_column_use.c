@@ -321,16 +321,31 @@ static void test_column_use__agreement(void **state)
                                       .entries = entries,
                                       .counts = halves };
     et_column_metadata number = { .name = "n", .count = 100, .distinct = 50 };
-    assert_true(fabs(et_column_agreement(&text) - 0.38) < 1e-12);
-    assert_true(fabs(et_column_agreement(&number) - 0.02) < 1e-12);
+    assert_true(fabs(et_column_agreement(&text, 0, 1) - 0.38) < 1e-12);
+    assert_true(fabs(et_column_agreement(&number, 0, 1) - 0.02) < 1e-12);
+    /* A pair of rows that are copies is no chance, unless the rows have few different values. */
+    assert_true(fabs(et_column_agreement(&number, 100, 100) - 0.01) < 1e-12);
+    assert_true(et_column_agreement(&number, 300, 100) == 0);
+    assert_true(fabs(et_column_agreement(&number, 500, 100) - 0.02) < 1e-12);
+    /* 90 different numbers of 100: 10 of them come twice. */
+    static const double rising[] = { 1, 2, 3 };
+    number = (et_column_metadata){ .name = "n", .count = 100, .distinct = 90, .quantile_count = 3 };
+    number.quantiles = rising;
+    assert_true(fabs(et_column_agreement(&number, 106, 100) - 0.0014) < 1e-12);
+    number = (et_column_metadata){ .name = "n", .count = 100, .distinct = 50 };
+    const double few[] = { 0.001, 0.001 }, some[] = { 0.035, 0.035 }, either[] = { 1, 0.001 };
+    assert_true(et_copies_are_many(2, 10, few) && !et_copies_are_many(2, 10, some));
+    assert_true(et_copies_are_many(60, 200, some) && !et_copies_are_many(40, 200, some));
+    /* Without pairs that are copies, few copies may still be chance. */
+    assert_true(et_copies_are_many(10, 100, either) && !et_copies_are_many(9, 100, either));
     number.missing = 100;
-    assert_true(fabs(et_column_agreement(&number) - (0.02 / 4 + 0.25)) < 1e-12);
+    assert_true(fabs(et_column_agreement(&number, 0, 1) - (0.02 / 4 + 0.25)) < 1e-12);
     number.missing = 0;
     number.quantiles = flat;
     number.quantile_count = COUNT(flat);
-    assert_true(fabs(et_column_agreement(&number) - 0.16) < 1e-12);
+    assert_true(fabs(et_column_agreement(&number, 0, 1) - 0.16) < 1e-12);
     const et_column_metadata unknown = { .name = "u" };
-    assert_true(et_column_agreement(&unknown) == 1);
+    assert_true(et_column_agreement(&unknown, 0, 1) == 1);
 }
 
 int main(void)

@@ -164,10 +164,8 @@ static relation relate_rows(const et_first_rows *column, const et_first_rows *ta
 
 /* Fewest first rows of a longer table by which relations are judged. */
 #define ROWS_LEAST 1000
-/* Equal rows are reported from this share of the rows on, if they are this many times more than in
- * a table of independent columns. */
-#define COPIES_SHARE  0.01
-#define COPIES_CHANCE 5
+/* Equal rows are reported from this share of the rows on, if they are more than by chance. */
+#define COPIES_SHARE 0.01
 
 typedef struct relating {
     et_value *list;
@@ -279,21 +277,25 @@ static bool find_copy(relating *r, int field)
     return false;
 }
 
+static bool is_compared(const relating *r, int field)
+{
+    return is_read(r, field) || (is_target(r->uses, field) && is_whole(r, field));
+}
+
 /* Counts rows that are equal in the target and in all columns that a model reads. */
 static void find_copies(relating *r, const et_column_metadata *metadata)
 {
     const int fields = r->table->head.fields;
     const int64_t rows = rows_of(r->table, 0)->count;
     uint64_t *hash = et_alloc_zero((size_t)rows + 1, sizeof *hash);
-    double chance = (double)rows;
-    int64_t copies = 0;
+    double chance[2] = { (double)rows, (double)rows }, pairs = 0;
+    int64_t copies = 0, run = 0;
     int whole = 0;
     r->failed |= !hash;
     for (int field = 0; field < fields && hash; field++) {
-        if (!is_read(r, field) && !(is_target(r->uses, field) && is_whole(r, field)))
+        if (!is_compared(r, field))
             continue;
         whole++;
-        chance *= et_column_agreement(&metadata[field]);
         for (int64_t i = 0; i < rows; i++) {
             const uint64_t both[] = { hash[i], rows_of(r->table, field)->value[i] };
             hash[i] = et_checksum(both, sizeof both);
@@ -301,11 +303,17 @@ static void find_copies(relating *r, const et_column_metadata *metadata)
     }
     if (hash)
         qsort(hash, rows, sizeof *hash, by_bits);
-    for (int64_t i = 1; i < rows && hash; i++)
-        copies += hash[i] == hash[i - 1];
+    for (int64_t i = 0; i < rows && hash; i++) {
+        run = i && hash[i] == hash[i - 1] ? run + 1 : 0;
+        copies += run > 0;
+        pairs += (double)(2 * run + 1);
+    }
     et_free(hash);
+    for (int field = 0; field < fields; field++)
+        for (int i = 0; i < 2 && is_compared(r, field); i++)
+            chance[i] *= et_column_agreement(&metadata[field], i * pairs, (double)rows);
     const double share = rows ? (double)copies / (double)rows : 0;
-    if (!whole || share < COPIES_SHARE || share < COPIES_CHANCE * (chance < 1 ? chance : 1))
+    if (!whole || share < COPIES_SHARE || !et_copies_are_many((double)copies, (double)rows, chance))
         return;
     char text[300];
     snprintf(

@@ -74,6 +74,16 @@ static void add(et_column_use *use, et_transform type)
     use->transforms |= 1u << type;
 }
 
+/* Rows that repeat more often on average have few different values, and so has a column with at
+ * most FEW: both agree by chance. */
+#define REPEATED 4
+#define FEW      16
+/* Copies that are no chance: a multiple of those expected, and a margin in deviations. If
+ * agreements leave out copies, they may be too small, so the copies must be a share of the rows. */
+#define CHANCE     5
+#define DEVIATIONS 3
+#define SHARE      0.1
+
 /* ---- properties of a column ---- */
 
 int64_t et_column_distinct(const et_column_metadata *m)
@@ -95,20 +105,38 @@ static double agreement_of_quantiles(const et_column_metadata *m)
     return sum;
 }
 
-double et_column_agreement(const et_column_metadata *m)
+/* Texts have counts. Of other columns, the sum of squares of the counts is at least that of equal
+ * counts, and that of counts of 1 and 2; values that fill several quantiles are frequent. */
+double et_column_agreement(const et_column_metadata *m, double copies, double compared)
 {
     const double values = (double)m->count, rows = values + (double)m->missing;
     const double present = rows > 0 ? values / rows : 1, missing = 1 - present;
-    const int64_t distinct = et_column_distinct(m);
-    double sum = distinct ? 1 / (double)distinct : m->quantile_count > 1 ? 0 : 1;
+    const double distinct = (double)et_column_distinct(m);
+    double sum = distinct > 0 ? 1 / distinct : m->quantile_count > 1 ? 0 : 1;
     if (m->counts && m->entry_count && values > 0) {
         double frequent = 0;
         for (int i = 0; i < m->entry_count; i++)
             frequent += (double)m->counts[i] / values * ((double)m->counts[i] / values);
         sum = frequent > sum ? frequent : sum;
-    } else if (m->quantile_count > 1)
+    } else if (m->quantile_count > 1) {
+        if (distinct > 0 && values > 0)
+            sum = fmax(sum, (3 * values - 2 * distinct) / (values * values));
         sum = fmax(sum, agreement_of_quantiles(m));
-    return fmin(sum * present * present + missing * missing, 1);
+    }
+    sum = fmin(sum * present * present + missing * missing, 1);
+    return distinct <= FEW || copies > REPEATED * compared
+               ? sum
+               : fmax(sum - copies / (compared * compared), 0);
+}
+
+bool et_copies_are_many(double copies, double rows, const double chance[2])
+{
+    for (int i = 0; i < 2; i++) {
+        const double expected = fmin(chance[i], 1) * rows;
+        if (copies >= i * SHARE * rows && copies >= CHANCE * expected + DEVIATIONS * sqrt(expected))
+            return true;
+    }
+    return false;
 }
 
 static bool is_constant(const et_schema_field *field, const et_column_metadata *m)

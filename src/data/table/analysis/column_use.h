@@ -41,9 +41,14 @@ typedef struct et_column_use {
 
 /* Number of distinct values, if the metadata has it. */
 int64_t et_column_distinct(const et_column_metadata *metadata);
-/* Estimated probability that two rows have the same value, by counts, quantiles or the number of
- * distinct values. 1 if the metadata lack all of these. */
-double et_column_agreement(const et_column_metadata *metadata);
+/* Estimated probability that two rows have the same value by chance, by counts, quantiles or the
+ * number of distinct values; 1 if the metadata lack all of these. Pairs of rows that are copies of
+ * each other are left out: of `compared` rows, `copies` ordered pairs have equal inputs, each row
+ * with itself included. */
+double et_column_agreement(const et_column_metadata *metadata, double copies, double compared);
+/* Whether rows have more copies than by chance. chance: of a row to be one, as agreements estimate
+ * it from all pairs of rows, and without pairs that are copies. */
+bool et_copies_are_many(double copies, double rows, const double chance[2]);
 /* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/files/checksum.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "data/table/schema/notation.h"
@@ -23,6 +24,19 @@ et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
     else
         snprintf(name.text, sizeof name.text, "%s", field->name);
     return name;
+}
+
+uint64_t et_cell_hash(const et_schema_field *field, const et_cell *cell)
+{
+    const et_number_format format = et_number_format_of(field);
+    double number = 0;
+    if (!cell->text)
+        return 0;
+    if (field->type == ET_SCHEMA_DISCRETE ||
+        !et_number_is(et_notation_parse(&number, &format, cell->text, cell->length)))
+        return et_checksum(cell->text, cell->length);
+    number += 0.0;
+    return et_checksum(&number, sizeof number);
 }
 
 static bool is_text(const et_cell *cell, const char *text)

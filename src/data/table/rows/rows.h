@@ -76,6 +76,9 @@ typedef struct et_column_name {
 } et_column_name;
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
+/* Equal for equal values of a field, as files have them; 0: missing. In a column of numbers, "1"
+ * and "1.0" are the same value, and "0" and "-0". */
+uint64_t et_cell_hash(const et_schema_field *field, const et_cell *cell);
 
 /* The name for a column without a name: "column_3". column: from 0. */
 et_column_name et_column_numbered(int column);

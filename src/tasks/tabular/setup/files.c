@@ -4,6 +4,7 @@
  * the same texts as the first start.
  *
  * Weights need these texts, so checkpoints contain their checksums. */
+#include <math.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -59,6 +60,45 @@ et_table_samples_options et_tabular_table_options(const et_tabular_options *opti
                                                 .comment = character(options->comment),
                                                 .missing = missing },
                                        .header = headers[options->header] };
+}
+
+/* As a table of samples leaves them out. */
+static bool has_target(const et_encoder *encoder, void *const *item)
+{
+    const int target = et_encoder_target(encoder);
+    const et_encoded_field *field = et_encoder_field(encoder, target);
+    const float *value = item[target];
+    if (field->kind == ET_ENCODED_CLASS)
+        return *(const int32_t *)item[target] >= 0;
+    int64_t i = 0;
+    while (i < field->width && !isnan(value[i]))
+        i++;
+    return i == field->width;
+}
+
+int et_tabular_each_row(const et_tabular_task *task, const et_strings *paths,
+                        et_tabular_take_fn *take, void *payload, et_error *error)
+{
+    const et_encoder *encoder = task->encoder;
+    const et_table_samples_options table = et_tabular_table_options(&task->options, task->missing);
+    et_rows_options how = { .csv = table.csv, .header = table.header };
+    et_arena arena = ET_ARENA_INIT;
+    et_row row = { .end = false };
+    et_rows *rows = NULL;
+    void **item = et_encoder_items(encoder, &arena);
+    if (paths != &task->paths)
+        how.csv.known = &task->known;
+    int status = arena.failed ? et_alloc_failed(error, "a row")
+                              : et_rows_open_files(&rows, et_encoder_row_layout(encoder), paths,
+                                                   &how, task->texts.metadata, error);
+    while (!status && !(status = et_rows_next(rows, &row, error)) && !row.end) {
+        status = et_row_encode(encoder, rows, &row, item, error);
+        if (!status && has_target(encoder, item))
+            status = take(payload, &row, item);
+    }
+    et_rows_close(rows);
+    et_arena_release(&arena);
+    return status;
 }
 
 /* ---- identity ---- */

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/files/checksum.h"
 #include "base/numbers/philox.h"
 #include "base/sort.h"
 #include "base/vector.h"
@@ -358,17 +357,14 @@ et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, in
 typedef struct key_reading {
     et_row_keys *keys;
     size_t capacity;
-    et_rows *rows;
-    const et_encoder *encoder;
+    const et_strings *paths;
     const char *column;
-    int field; /* of the schema */
-    int cell;  /* of a row */
-    et_number_format format;
+    const et_schema_field *field;
+    int cell; /* of a row */
     bool times;
     bool dates; /* the texts of times are dates */
     et_date_order order;
-    int zone;  /* of the first date */
-    void **to; /* [fields]: a row, encoded */
+    int zone; /* of the first date */
     et_error *error;
 } key_reading;
 
@@ -376,7 +372,7 @@ static int refuse(const key_reading *r, const et_row *row, const char *what)
 {
     const et_cell *cell = &row->cells[r->cell];
     return et_fail(r->error, ET_EDATA, "%s:%lld: column %s: \"%.*s\" %s",
-                   r->rows->paths.items[row->file], (long long)row->number, r->column,
+                   r->paths->items[row->file], (long long)row->number, r->column,
                    (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
 }
 
@@ -384,11 +380,13 @@ static int read_time(key_reading *r, double *time, const et_row *row)
 {
     const et_cell *cell = &row->cells[r->cell];
     et_date date;
-    if (!r->dates)
-        return et_number_is(et_notation_parse(time, &r->format, cell->text, cell->length)) &&
+    if (!r->dates) {
+        const et_number_format format = et_number_format_of(r->field);
+        return et_number_is(et_notation_parse(time, &format, cell->text, cell->length)) &&
                        isfinite(*time)
                    ? ET_OK
                    : refuse(r, row, "is not a number, as in other rows; correct it");
+    }
     if (!et_date_read(&date, cell->text, cell->length, r->order))
         return refuse(r, row,
                       r->order == ET_DATE_DAY_FIRST
@@ -412,15 +410,17 @@ static int read_time(key_reading *r, double *time, const et_row *row)
                         "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
 }
 
-static int keep(key_reading *r, const et_row *row)
+static int keep(void *payload, const et_row *row, void *const *item)
 {
+    key_reading *r = payload;
     et_row_keys *keys = r->keys;
     const et_cell *cell = &row->cells[r->cell];
     double number = 0;
+    (void)item;
     if (!cell->text)
         return et_fail(r->error, ET_EDATA,
                        "%s:%lld: column %s has no value; fill it in, or leave the row out",
-                       r->rows->paths.items[row->file], (long long)row->number, r->column);
+                       r->paths->items[row->file], (long long)row->number, r->column);
     int status = r->times ? read_time(r, &number, row) : ET_OK;
     if (status)
         return status;
@@ -428,41 +428,19 @@ static int keep(key_reading *r, const et_row *row)
     if (!(r->times ? ET_VECTOR_GROW(keys->time, r->capacity, wanted)
                    : ET_VECTOR_GROW(keys->group, r->capacity, wanted)))
         return et_alloc_failed(r->error, "keys of rows");
-    if (r->times) {
+    if (r->times)
         keys->time[keys->count++] = number;
-        return ET_OK;
-    }
-    /* In a column of numbers, "1" and "1.0" are the same group, and "0" and "-0". */
-    const et_schema *schema = et_encoder_schema(r->encoder);
-    const bool numeric =
-        et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE &&
-        et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length));
-    number += 0.0;
-    keys->group[keys->count++] =
-        numeric ? et_checksum(&number, sizeof number) : et_checksum(cell->text, cell->length);
+    else
+        keys->group[keys->count++] = et_cell_hash(r->field, cell);
     return ET_OK;
-}
-
-/* As a table of samples leaves them out. */
-static bool has_target(const key_reading *r)
-{
-    const int target = et_encoder_target(r->encoder);
-    const et_encoded_field *field = et_encoder_field(r->encoder, target);
-    const float *value = r->to[target];
-    if (field->kind == ET_ENCODED_CLASS)
-        return *(const int32_t *)r->to[target] >= 0;
-    int64_t i = 0;
-    while (i < field->width && !isnan(value[i]))
-        i++;
-    return i == field->width;
 }
 
 static int find_column(key_reading *r, const et_encoder *encoder)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     const char *option = r->times ? "--time" : "--group";
-    r->field = et_schema_position(schema, r->column);
-    if (r->field < 0) {
+    const int at = et_schema_position(schema, r->column);
+    if (at < 0) {
         const char *names[257] = { NULL };
         for (int i = 0; i < et_schema_count(schema) && i < 256; i++)
             names[i] = et_schema_at(schema, i)->name;
@@ -471,58 +449,39 @@ static int find_column(key_reading *r, const et_encoder *encoder)
             "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
             option, r->column, et_nearest_hint(r->column, names, "").text);
     }
-    const et_schema_field *field = et_schema_at(schema, r->field);
-    if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
+    r->field = et_schema_at(schema, at);
+    if (et_encoder_cell_count(encoder, at) != 1 || r->field->length == ET_SCHEMA_VARIABLE)
         return et_fail(r->error, ET_ECONFIG,
                        "%s: column %s has several values in a row; name another column", option,
                        r->column);
-    r->cell = et_encoder_cell(encoder, r->field);
-    r->format = et_number_format_of(field);
-    r->dates = field->type == ET_SCHEMA_DISCRETE;
+    r->cell = et_encoder_cell(encoder, at);
+    r->dates = r->field->type == ET_SCHEMA_DISCRETE;
     return ET_OK;
 }
 
-/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
- * and paths. */
 int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error)
 {
     const et_tabular_options *o = &task->options;
-    const et_encoder *encoder = task->encoder;
     const bool times = et_tabular_is_named(o->time);
-    const et_table_samples_options table = et_tabular_table_options(o, task->missing);
-    const et_rows_options how = { .csv = table.csv, .header = table.header };
     if (!times && !et_tabular_is_named(o->groups))
         return ET_OK;
     const char *column = times ? o->time : o->groups;
     const et_date_order given = et_column_date_order(task->texts.features, column);
     key_reading r = { .keys = keys,
+                      .paths = &task->paths,
                       .column = column,
                       .times = times,
                       .order =
                           given ? given : et_metadata_find(task->texts.metadata, column)->order,
-                      .encoder = encoder,
                       .error = error };
-    et_arena arena = ET_ARENA_INIT;
-    et_row row = { .end = false };
     if (times && r.order == ET_DATE_TIME && !task->context.evaluates)
         et_log(ET_LOG_WARNING,
                "column %s has times of day without a date: --time orders rows of all days by their "
                "time of day",
                column);
-    int status = find_column(&r, encoder);
-    if (status)
-        return status;
-    r.to = et_encoder_items(encoder, &arena);
-    status = arena.failed ? et_alloc_failed(error, "a row")
-                          : et_rows_open_files(&r.rows, et_encoder_row_layout(encoder),
-                                               &task->paths, &how, task->texts.metadata, error);
-    while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
-        status = et_row_encode(encoder, r.rows, &row, r.to, error);
-        if (!status && has_target(&r))
-            status = keep(&r, &row);
-    }
-    et_rows_close(r.rows);
-    et_arena_release(&arena);
+    int status = find_column(&r, task->encoder);
+    if (!status)
+        status = et_tabular_each_row(task, &task->paths, keep, &r, error);
     et_assert(status || keys->count >= task->table->count);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Opens the rows: encoded and numbered training rows; validation rows, from other files or held
  * out. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,20 +203,21 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
 /* ---- copies ---- */
 
 /* Finds rows that are validated and learned as well: their scores say how well the model remembers
- * rows, not how well it predicts new ones. Rows are compared by 64-bit hashes of their encoded
- * inputs, so a row with another ID is a copy, too.
+ * rows, not how well it predicts new ones. Rows are compared by 64-bit hashes of their inputs, so a
+ * row with another ID is a copy, too. Different inputs may be encoded equally (rare texts, ranges
+ * of numbers), so rows that seem to be copies are read again, as the files have them.
  *
  * In a table of few columns with few values, rows agree by chance. The metadata tell how often: two
  * rows agree with the product of et_column_agreement over the columns, if these are independent.
- * Copies are named if they are five times as many. */
+ * et_copies_are_many says how many more copies are no chance. */
 
 /* Most rows to compare. If there are more, only rows with certain hashes are compared. */
 #define ROWS_MOST 4000000
-/* Least copies among the validated rows for a warning: number, share, and multiple of the copies by
- * chance. */
+/* Least copies among the validated rows for a warning: number and share. */
 #define COPIES_LEAST 2
 #define SHARE_LEAST  0.01
-#define CHANCE       5
+/* Most copies with another target, as a share; rows that agree by chance have more. */
+#define OTHER_MOST 0.05
 /* Bytes of training files that an evaluation of other rows reads. */
 #define FILES_MOST (256 << 20)
 
@@ -226,37 +228,86 @@ typedef struct keyed {
     int32_t part;
 } keyed;
 
+/* Rows that are compared. */
+typedef struct compared {
+    et_samples *samples;
+    const et_strings *paths;    /* of the samples */
+    const unsigned char *parts; /* [samples->count]; NULL: all rows are of `part` */
+    int part;
+} compared;
+
 typedef struct hashes {
     const et_encoder *encoder;
-    const unsigned char *parts; /* of the rows that are read now; NULL: all are of `part` */
-    int part;
-    keyed *row; /* [count], by inputs, target and part */
+    const compared *from; /* the rows that are read now */
+    int64_t read;         /* of them */
+    keyed *row;           /* [count], by inputs, target and part */
     int64_t count, room;
     uint64_t every; /* only hashes that are a multiple of this number are kept */
 } hashes;
 
-static void add_rows(void *payload, const et_batch *batch, int64_t first)
+static void add_hash(uint64_t *hash, uint64_t more)
+{
+    const uint64_t both[] = { *hash, more };
+    *hash = et_checksum(both, sizeof both);
+}
+
+static void add_row(hashes *k, uint64_t inputs, uint64_t target)
+{
+    const compared *from = k->from;
+    const int part = from->parts ? from->parts[k->read] : from->part;
+    k->read++;
+    if (inputs % k->every == 0 && k->count < k->room)
+        k->row[k->count++] = (keyed){ inputs, (uint32_t)target, part };
+}
+
+/* Of the inputs or the target of row i, as they are encoded. data: [fields]. */
+static uint64_t hash_encoded(const et_encoder *encoder, void *const *data, int64_t i, bool target)
+{
+    const et_layout *layout = et_encoder_layout(encoder);
+    uint64_t hash = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_kind kind = et_encoder_field(encoder, f)->kind;
+        if (target ? !et_encoded_is_target(kind) : kind > ET_ENCODED_WORDS)
+            continue;
+        const et_layout_field *field = &layout->field[f];
+        const size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+        add_hash(&hash, et_checksum((const char *)data[f] + (size_t)i * size, size));
+    }
+    return hash;
+}
+
+static void add_encoded(void *payload, const et_batch *batch, int64_t first)
 {
     hashes *k = payload;
-    const et_layout *layout = et_encoder_layout(k->encoder);
-    for (int64_t i = 0; i < batch->filled[0]; i++) {
-        uint64_t hash[2] = { 0, 0 }; /* of inputs, of the target */
-        for (int f = 0; f < et_encoder_fields(k->encoder); f++) {
-            const et_encoded_kind kind = et_encoder_field(k->encoder, f)->kind;
-            const bool target = et_encoded_is_target(kind);
-            if (target || kind <= ET_ENCODED_WORDS) {
-                const et_layout_field *field = &layout->field[f];
-                const size_t size =
-                    (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
-                const char *item = (const char *)batch->data[f] + (size_t)i * size;
-                const uint64_t both[] = { hash[target], et_checksum(item, size) };
-                hash[target] = et_checksum(both, sizeof both);
-            }
-        }
-        if (hash[0] % k->every == 0 && k->count < k->room)
-            k->row[k->count++] =
-                (keyed){ hash[0], (uint32_t)hash[1], k->parts ? k->parts[first + i] : k->part };
-    }
+    et_assert(first == k->read);
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        add_row(k, hash_encoded(k->encoder, batch->data, i, false),
+                hash_encoded(k->encoder, batch->data, i, true));
+}
+
+/* Whether the model's input has a column: it is no ID, weight or target. */
+static bool is_input(const et_encoder *encoder, int field)
+{
+    int key = -1;
+    for (int n = 0; key != field; n++)
+        if ((key = et_encoder_key(encoder, n, &(const char *){ NULL })) < 0)
+            return et_encoder_reads(encoder, field, false);
+    return false;
+}
+
+static int add_written(void *payload, const et_row *row, void *const *item)
+{
+    hashes *k = payload;
+    const et_schema *schema = et_encoder_schema(k->encoder);
+    uint64_t inputs = 0;
+    if (k->read == k->from->samples->count) /* the limit of a table */
+        return ET_OK;
+    for (int f = 0; f < et_schema_count(schema); f++)
+        for (int i = 0; is_input(k->encoder, f) && i < et_encoder_cell_count(k->encoder, f); i++)
+            add_hash(&inputs, et_cell_hash(et_schema_at(schema, f),
+                                           &row->cells[et_encoder_cell(k->encoder, f) + i]));
+    add_row(k, inputs, hash_encoded(k->encoder, item, 0, true));
+    return ET_OK;
 }
 
 ET_SORT_BY(by_key, keyed, ET_UP(inputs), a->target != b->target ? ET_UP(target) : ET_UP(part))
@@ -320,21 +371,33 @@ static copies count(const hashes *k, learned how, int counted)
                      c.both * (int64_t)k->every };
 }
 
+static bool are_many(const copies *c)
+{
+    et_assert(c->both <= c->inputs && c->inputs <= c->rows);
+    return c->inputs >= COPIES_LEAST && (double)c->inputs >= SHARE_LEAST * (double)c->rows;
+}
+
 /* rows: the name of the validated rows in the message. */
 static void warn(const et_tabular_task *task, const hashes *k, const copies *c,
                  int64_t learned_rows, const char *rows, const char *cure)
 {
-    et_assert(c->both <= c->inputs && c->inputs <= c->rows);
-    const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
     const et_schema *schema = et_encoder_schema(task->encoder);
-    double chance = (double)learned_rows; /* copies of a row that are expected by chance */
+    /* of a row to have a copy by chance: as all pairs of rows say, and pairs that are no copies */
+    double chance[2] = { (double)learned_rows, (double)learned_rows };
+    double pairs = 0; /* of equal rows */
     char some[64] = "";
-    for (int i = 0; i < et_schema_count(schema); i++)
-        if (et_encoder_reads(task->encoder, i, false))
-            chance *= et_column_agreement(
-                et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
-    if (c->inputs < COPIES_LEAST || share < SHARE_LEAST ||
-        share < CHANCE * (chance < 1 ? chance : 1))
+    int part[2];
+    const bool copied = (double)(c->inputs - c->both) <= OTHER_MOST * (double)c->inputs;
+    for (int64_t i = 0, end; copied && i < k->count; i = end) {
+        end = find_run(k, i, false, &part[0], &part[1]);
+        pairs += (double)(end - i) * (double)(end - i);
+    }
+    for (int f = 0; f < et_schema_count(schema); f++)
+        for (int i = 0; i < 2 && is_input(task->encoder, f); i++)
+            chance[i] *= et_column_agreement(
+                et_metadata_find(task->texts.metadata, et_schema_at(schema, f)->name), i * pairs,
+                (double)k->count);
+    if (!are_many(c) || !et_copies_are_many((double)c->inputs, (double)c->rows, chance))
         return;
     if (c->both < c->inputs)
         snprintf(some, sizeof some, " (%s of them with another target)",
@@ -346,43 +409,71 @@ static void warn(const et_tabular_task *task, const hashes *k, const copies *c,
            et_format_count(c->rows).text, rows, some, cure);
 }
 
-/* Room for the keys of so many rows; row NULL: no memory. */
-static hashes hashes_of(const et_tabular_task *task, int64_t rows)
+/* Reads the rows of all tables, or, if written, their files. */
+static int read_hashes(hashes *k, const et_tabular_task *task, const compared *from, int tables,
+                       bool written, et_error *error)
 {
-    et_assert(rows >= 0);
-    return (hashes){ .encoder = task->encoder,
-                     .row = et_alloc(rows, sizeof(keyed)),
-                     .room = rows,
-                     .every = 1 + (uint64_t)rows / ROWS_MOST };
+    int status = ET_OK;
+    k->count = 0;
+    for (int i = 0; i < tables && !status; i++) {
+        et_samples *samples = from[i].samples;
+        k->from = &from[i];
+        k->read = 0;
+        status = written ? et_tabular_each_row(task, from[i].paths, add_written, k, error)
+                         : et_tabular_read(samples, samples->count, add_encoded, k, error);
+    }
+    if (!status)
+        qsort(k->row, k->count, sizeof *k->row, by_key);
+    return status;
+}
+
+/* Counts the copies among the rows of each of `sets` parts (0: of all parts together). */
+static int find_copies(copies *c, int sets, hashes *k, const et_tabular_task *task,
+                       const compared *from, int tables, learned how, et_error *error)
+{
+    int64_t rows = 0;
+    bool some = false;
+    for (int i = 0; i < tables; i++)
+        rows += from[i].samples->count;
+    *k = (hashes){ .encoder = task->encoder,
+                   .row = et_alloc(rows, sizeof *k->row),
+                   .room = rows,
+                   .every = 1 + (uint64_t)rows / ROWS_MOST };
+    int status = k->row ? ET_OK : et_alloc_failed(error, "keys of rows");
+    for (int written = 0; written < 2 && !status && (!written || some); written++) {
+        status = read_hashes(k, task, from, tables, written, error);
+        for (int i = 0; i < (sets ? sets : 1) && !status; i++) {
+            c[i] = count(k, how, sets ? i + 1 : 0);
+            some |= are_many(&c[i]);
+        }
+    }
+    return status;
 }
 
 static int warn_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
 {
     const bool time = et_tabular_is_named(task->options.time);
-    const int64_t rows = task->table->count;
-    hashes k = hashes_of(task, rows);
-    k.parts = part;
-    int status = k.row ? et_tabular_read(task->table, rows, add_rows, &k, error)
-                       : et_alloc_failed(error, "keys of rows");
-    if (!status) {
-        qsort(k.row, k.count, sizeof *k.row, by_key);
-        const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
-        warn(task, &k, &c, rows, "rows that folds hold out",
+    const compared all = { task->table, &task->paths, part, 0 };
+    hashes k;
+    copies c;
+    int status =
+        find_copies(&c, 0, &k, task, &all, 1, time ? LEARNED_EARLIER : LEARNED_OTHERS, error);
+    if (!status)
+        warn(task, &k, &c, task->table->count, "rows that folds hold out",
              time || et_tabular_is_named(task->options.groups)
                  ? "remove the copies"
                  : "remove the copies, or keep them together with --group COLUMN");
-    }
     et_free(k.row);
     return status;
 }
 
-static void warn_sets(const et_tabular_task *task, et_samples *training, const hashes *k)
+static void warn_sets(const et_tabular_task *task, et_samples *training, const hashes *k,
+                      const copies *c)
 {
     const et_tabular_options *o = &task->options;
     const et_tabular_set *sets = o->validation_data.sets.items;
     const bool evaluates = task->context.evaluates;
     for (int i = 0; i < task->validations; i++) {
-        const copies c = count(k, LEARNED_FIRST, i + 1);
         char rows[200] = "held-out rows";
         if (task->validation_tables[0])
             snprintf(rows, sizeof rows, "rows of %.180s",
@@ -396,7 +487,7 @@ static void warn_sets(const et_tabular_task *task, et_samples *training, const h
                    evaluates ? "name a file of other rows"
                              : "name other rows, or leave --valid out: then Etude holds out rows");
         else
-            warn(task, k, &c, training->count, rows,
+            warn(task, k, &c[i], training->count, rows,
                  evaluates                    ? "name rows that were not learned"
                  : task->validation_tables[0] ? "remove them from one of both"
                  : et_tabular_is_named(o->time) || et_tabular_is_named(o->groups)
@@ -405,24 +496,33 @@ static void warn_sets(const et_tabular_task *task, et_samples *training, const h
     }
 }
 
-static int warn_parts(const et_tabular_task *task, et_samples *training, et_error *error)
+/* training: the rows of the files `paths`; of a table with held-out rows, the learned ones. */
+static int warn_parts(const et_tabular_task *task, et_samples *training, const et_strings *paths,
+                      et_error *error)
 {
-    int64_t all = training->count;
-    for (int i = 0; i < task->validations; i++)
-        all += task->validation[i]->count;
-    hashes k = hashes_of(task, all);
-    int status = k.row ? et_tabular_read(training, training->count, add_rows, &k, error)
-                       : et_alloc_failed(error, "keys of rows");
-    for (int i = 0; i < task->validations && !status; i++) {
-        k.part = i + 1;
-        status =
-            et_tabular_read(task->validation[i], task->validation[i]->count, add_rows, &k, error);
-    }
-    if (!status) {
-        qsort(k.row, k.count, sizeof *k.row, by_key);
-        warn_sets(task, training, &k);
-    }
+    const bool held = !task->validation_tables[0];
+    et_arena arena = ET_ARENA_INIT;
+    unsigned char *parts =
+        held ? et_arena_array(&arena, (size_t)task->table->count, sizeof *parts) : NULL;
+    compared from[ET_TABULAR_SETS_MAX + 1] = { { held ? task->table : training, paths, parts, 0 } };
+    hashes k = { .row = NULL };
+    copies c[ET_TABULAR_SETS_MAX];
+    int tables = 1;
+    if (arena.failed)
+        return et_alloc_failed(error, "parts of rows");
+    if (held) {
+        memset(parts, 0, task->table->count);
+        for (int64_t i = 0; i < task->validation[0]->count; i++)
+            parts[task->validated[i]] = 1;
+    } else
+        for (; tables <= task->validations; tables++)
+            from[tables] = (compared){ task->validation[tables - 1],
+                                       &task->validation_paths[tables - 1], NULL, tables };
+    int status = find_copies(c, task->validations, &k, task, from, tables, LEARNED_FIRST, error);
+    if (!status)
+        warn_sets(task, training, &k, c);
     et_free(k.row);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -444,10 +544,10 @@ static int warn_evaluated(const et_tabular_task *task, et_table_samples_options 
     options.keep_unlabelled = true;
     if (!status && options.paths.count && bytes <= FILES_MOST)
         (void)et_table_samples_open(&training, task->encoder, &options, &unread);
-    int compared = training ? warn_parts(task, training, error) : ET_OK;
+    status = training ? warn_parts(task, training, &options.paths, error) : ET_OK;
     et_samples_close(training);
     et_arena_release(&arena);
-    return compared;
+    return status;
 }
 
 /* Warns of validation rows that are also training rows. part: [rows of task->table], of folds;
@@ -466,7 +566,7 @@ static int warn_copies(const et_tabular_task *task, const unsigned char *part,
         return ET_OK;
     if (part)
         return warn_folds(task, part, error);
-    return training && task->validations ? warn_parts(task, training, error) : ET_OK;
+    return training && task->validations ? warn_parts(task, training, &task->paths, error) : ET_OK;
 }
 
 /* ---- the split ---- */

@@ -18,6 +18,12 @@ void et_tabular_close_files(et_tabular_task *task);
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error);
 
+/* Reads the files again and calls take for each row that has a target, in the order of
+ * et_table_samples_open with the same paths. item: [fields of task->encoder], the row encoded. */
+typedef int et_tabular_take_fn(void *payload, const et_row *row, void *const *item);
+int et_tabular_each_row(const et_tabular_task *task, const et_strings *paths,
+                        et_tabular_take_fn *take, void *payload, et_error *error);
+
 /* init_from_rows.c: sets variables before the first step of a new run. variable: the values of a
  * variable of the target, by its name (networks.h); NULL: the model has no such variable. */
 int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error);
