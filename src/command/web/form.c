@@ -141,14 +141,23 @@ bool et_http_type_read(char type[ET_HTTP_TYPE_MAX], const char *header)
 
 double et_http_accepts(const char *header, const char *type)
 {
-    double weight = 1;
-    const char *at = header ? strcasestr(header, type) : NULL,
-               *q = at ? strcasestr(at, "q=") : NULL;
-    if (!at || !strchr(";," BLANKS, at[strlen(type)]))
-        return 0;
-    if (q && q < at + strcspn(at, ","))
-        et_decimal_parse(&weight, q + 2, strlen(q + 2));
-    return weight;
+    double most = 0;
+    for (const char *at = header ? header : ""; *at; at += *at == ',') {
+        double weight = 1;
+        char value[CHARSET_MAX];
+        parameter p;
+        skip(&at, BLANKS);
+        const size_t length = strcspn(at, ";," BLANKS);
+        const bool same = length == strlen(type) && !strncasecmp(at, type, length);
+        at += length;
+        skip(&at, BLANKS);
+        while (*at == ';' && take_parameter(&at, &p, value, sizeof value))
+            if (is_named(&p, "q"))
+                et_decimal_parse(&weight, value, strlen(value));
+        most = same && weight > most ? weight : most;
+        at += strcspn(at, ",");
+    }
+    return most;
 }
 
 /* A list, whose members may be empty. */

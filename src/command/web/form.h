@@ -29,8 +29,8 @@ bool et_http_type_read(char type[ET_HTTP_TYPE_MAX], const char *header);
  * bytes. false: the header has none, or has it twice, or it does not fit. */
 bool et_http_parameter(const char *header, const char *name, char *value, size_t size);
 
-/* The weight (q) of a type in a header Accept (RFC 9110, 12.5.1); 0: the header does not name the
- * type, or is NULL. A wildcard names only itself. */
+/* The largest weight (q) of a type in a header Accept (RFC 9110, 12.5.1); 0: the header does not
+ * name the type, or is NULL. A wildcard names only itself. */
 double et_http_accepts(const char *header, const char *type);
 
 /* Whether the body is not encoded. header: Content-Encoding; NULL: no header. */

@@ -133,6 +133,13 @@ static void test_type__accepted(void **state)
         { "text/csv;q=", 1 },
         { ",, ,text/csv;;", 1 },
         { "text/csv-schema, text/*, */*", 0 },
+        { "text/csv-schema, text/csv;q=0.5", 0.5 },
+        { "x-text/csv", 0 },
+        { "text/csv;seq=2;q=0.5", 0.5 },
+        { "text/csv;x=\"a,q=0.1\";q=0.5", 0.5 },
+        { "text/csv;header=absent;q=0.2, text/csv;q=0.7", 0.7 },
+        { "text/csv;;;q=0.5,", 0.5 },
+        { "text/csv;=,application/json", 1 },
         { "", 0 },
         { NULL, 0 },
     };
