@@ -226,18 +226,17 @@ grep -q 'leave it out' log || fail "says otherwise: $(cat log)"
 awk 'BEGIN {
     print "when;price;at;street;kind"
     for (i = 0; i < 600; i++)
-        printf("%02d.%02d.2024;1.%03d,25;%02d:30;street %d;%s\n", 1 + i % 28, 1 + i % 12, i % 999, i % 24,
-               i % 150, i % 3 ? "a" : "b")
+        printf("%02d.%02d.2024;1.%03d,%02d;%02d:30;street %d;%s\n", 1 + i % 28, 1 + i % 12, i * 7 / 100,
+               i * 7 % 100, i % 24, i % 150, i % 3 ? "a" : "b")
 }' >dated.csv
 "$etude" train --experiment tabular/mlp_small --data dated.csv --target kind dated --steps 20 >log 2>&1 ||
     { cat log >&2; fail "no model of dates"; }
 start dated
 fields >facts
-for text in '{ "name": "when", "kind": "date", "example": "2024-' '{ "name": "price", "kind": "number", "example": "1' \
+for text in '{ "name": "when", "kind": "date", "example": "2024-' '{ "name": "price", "kind": "number", "example": "1020,965"' \
     '{ "name": "at", "kind": "time", "example": "' '{ "name": "street", "kind": "text", "example": "street '; do
     grep -qF "$text" facts || fail "no $text in $(cat facts)"
 done
-grep -q '"price", "kind": "number", "example": "[0-9]*,[0-9]*"' facts || fail "not the comma of the column: $(cat facts)"
 sends_example
 if [ -n "$browser" ]; then
     page

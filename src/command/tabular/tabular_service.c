@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/numbers/decimal.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -62,13 +63,18 @@ static const char *iso_date(et_arena *arena, const char *text, et_date_order ord
     return all && order == ET_DATE_TIME ? all + 11 : all;
 }
 
-/* The median, else the mean; whole for columns of integers. NaN: not known. */
+/* The median, else the mean; whole for columns of integers, else of 15 digits: the middle of 1.1
+ * and 1.3 has more. NaN: not known. */
 static double typical_number(const et_schema_field *field, const et_column_metadata *m)
 {
-    const double value = m->quantile_count ? m->quantiles[m->quantile_count / 2]
-                         : m->has_moments  ? m->mean
-                                           : (double)NAN;
-    return field->type == ET_SCHEMA_INTEGER ? nearbyint(value) : value;
+    double value = m->quantile_count ? m->quantiles[m->quantile_count / 2]
+                   : m->has_moments  ? m->mean
+                                     : (double)NAN;
+    char text[32];
+    if (field->type == ET_SCHEMA_INTEGER)
+        return nearbyint(value);
+    (void)et_decimal_parse(&value, text, (size_t)et_decimal_print(text, sizeof text, 15, 0, value));
+    return value;
 }
 
 /* Writes a number in the column's notation, with a decimal comma if the column has one. */
