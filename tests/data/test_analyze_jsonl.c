@@ -140,6 +140,7 @@ static void test_analyze_jsonl__bad(void **state)
         { "{\"a\": 1}\n{\"a\": 1\n", "bad.jsonl:2: ", 0 },
         { "{\"a\": 1, \"a\": 2}\n", "duplicate", 0 },
         { "{\"\": 1}\n", "bad.jsonl:1: a key is empty", 0 },
+        { "{\"a\": 1}\n{\"b\\tc\": 1}\n", "bad.jsonl:2: byte 2 of the key b", 0 },
         { "{\"a\": \"\xff\"}\n", "bad.jsonl:1: byte 8 of the line is not UTF-8", 0 },
         { "{\"a\": 1}\n", "bad.jsonl: JSON lines have no delimiter", ';' },
     };

@@ -174,7 +174,16 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
                            v->kind == ET_VALUE_DICT && v->first ? v->first->key : "1");
         if (!et_map_get(&r->index, v->key, &at)) {
             char *copy = et_arena_strdup(f->arena, v->key);
-            if (!*v->key)
+            const char *c = v->key;
+            while ((unsigned char)*c >= 0x20 && *c != 0x7f)
+                c++;
+            if (*c)
+                status = et_fail(error, ET_EDATA,
+                                 "%s:%lld: byte %td of the key %.60s is a control character "
+                                 "(0x%02X): rename the column",
+                                 path_of(r), (long long)line, c - v->key + 1, v->key,
+                                 (unsigned)(unsigned char)*c);
+            else if (!*v->key)
                 status = et_fail(error, ET_EDATA, "%s:%lld: a key is empty: give the column a name",
                                  path_of(r), (long long)line);
             else if (f->count == ET_CSV_COLUMNS_MAX)
