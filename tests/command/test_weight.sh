@@ -84,6 +84,7 @@ bad 1 'no column v for the weight' v
 bad 1 'the weight b has texts' b
 table 0 0 >valid.csv
 train 3 'all weights of the validation rows are 0' bad --data some.csv --target y --weight w
+says 3 'all weights of the validation rows are 0' evaluate some valid.csv
 table 'i == 9 ? -1 : 1' 0 >valid.csv
 train 3 'valid.csv:11: column w: a weight of -1: give a number of at least 0' bad --data some.csv --target y --weight w
 sed 's/type: weight/type: standardize/; s/name: W/name: other/' some/features.yaml >none.yaml

@@ -834,7 +834,7 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
     if (status ||
         (status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error)) ||
         (status = check_same_rows(task, error)) ||
-        (task->training && (status = check_weights_of(task, task->training, "training", error))))
+        (task->table && (status = check_weights_of(task, task->training, "training", error))))
         return status;
     for (int i = 0; i < task->validations && !status; i++)
         status = check_weights_of(task, task->validation[i], "validation", error);
