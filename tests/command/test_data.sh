@@ -97,6 +97,9 @@ says 2 'there is no analyse' analyse table.csv
 says 2 'no file is given; name one' analyze
 says 2 'delimiter ab: give one character' analyze table.csv --delimiter ab
 says 2 'header: no choice is called maybe (allowed: auto, yes, no' analyze table.csv --header maybe
+printf 'country,2019,y\nDE,1,a\nFR,2,b\n' >years.csv
+says 3 'has 3 and no header: column_1, column_2, column_3; if its first row has the names, give --header yes' \
+    analyze years.csv --target y
 says 3 'there is no column "lable". Nearest: label' analyze table.csv --target lable
 says 3 'none.csv' analyze none.csv
 printf 'a,b\n1,2\n3\n' >ragged.csv

@@ -426,7 +426,8 @@ static int check_column(const et_table_head *head, const et_analyze_options *opt
                 head->fields > NAMES_SHOWN ? ", ..." : "",
                 head->columns == 1 && !et_path_is_jsonl(path)
                     ? "; if it has more, give the character between columns: --delimiter"
-                    : "");
+                : head->header ? ""
+                               : "; if its first row has the names, give --header yes");
     et_strbuf_release(&list);
     et_free(names);
     return status;
