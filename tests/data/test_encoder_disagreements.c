@@ -79,6 +79,8 @@ static void test_encoder_disagreements__disagreements_of_metadata(void **state)
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
           "{name: a, type: embed, transform: {minimum_count: 2}}",
           "the metadata has no counts of a" },
+        { "{name: a, type: integer}", "{\"a\": {\"count\": 9, \"min\": 0, \"max\": 2}}",
+          "{name: a, type: one-hot}", "as the column is integer: make the column discrete" },
         { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
           "the metadata has no entries of a, which target needs" },
         { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",

@@ -37,6 +37,13 @@ static const et_dictionary *entries(const et_fitting *with)
                            (long long)m->distinct, (long long)m->count, with->field->name);
         return NULL;
     }
+    if (m->entry_count < 1 && m->count && with->field->type == ET_SCHEMA_INTEGER) {
+        et_fitting_problem(with,
+                           "the metadata has no entries of %s, which %s needs, as the column is "
+                           "integer: make the column discrete in a schema file (task.schema_path)",
+                           with->field->name, et_transform_name(with->spec->type));
+        return NULL;
+    }
     if (m->entry_count < 1 || (least && !m->counts)) {
         et_fitting_lacks(with, m->entry_count < 1 ? "entries" : "counts");
         return NULL;
