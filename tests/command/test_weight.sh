@@ -91,6 +91,11 @@ sed 's/type: weight/type: standardize/; s/name: W/name: other/' some/features.ya
 train 3 'task.weight is w, but the features have no weight: add' bad --data some.csv --target y --weight w \
     --set task.features_path=none.yaml
 
+table 'i == 9 || i == 10 ? 1 : 0' 0 >two.csv
+says 3 'all weights of the validation rows of a fold are 0: .*, or ask for fewer folds' \
+    train bad --data two.csv --target y --weight w --folds 5
+rm -rf bad
+
 # Weights count in the scores of folds, and in the choice of an ensemble's weights: rows of weight 0
 # are those that a linear model would predict best.
 table 'i % 4 ? 1 + i % 3 : 0' 'i % 8 == 0' >some.csv

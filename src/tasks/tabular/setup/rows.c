@@ -787,11 +787,12 @@ static int check_weights_of(const et_tabular_task *task, et_samples *rows, const
         return ET_OK;
     w.field = et_layout_find(&rows->layout, task->target.weight);
     int status = et_tabular_read(rows, rows->count, add_weights, &w, error);
+    const bool fold = task->options.n_splits && !task->validation_tables[0];
     return status || w.sum > 0
                ? status
                : et_fail(error, ET_EDATA,
-                         "all weights of the %s rows are 0: give some of them a weight above 0",
-                         what);
+                         "all weights of the %s rows%s are 0: give some of them a weight above 0%s",
+                         what, fold ? " of a fold" : "", fold ? ", or ask for fewer folds" : "");
 }
 
 /* Finds the delimiter of the first training file, or without training that of the newest
