@@ -307,6 +307,8 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
         order[count++] = (ranked){ r->given->probability[i * r->classes + class], i };
         all[r->given->target[i] == class] += weight;
     }
+    if (!(all[0] > 0 && all[1] > 0))
+        return NAN;
     qsort(order, count, sizeof *order, by_score);
     for (int64_t i = 0; i < count;) {
         double group[2] = { 0, 0 };
@@ -316,7 +318,7 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
         area += group[1] * (below + group[0] / 2);
         below += group[0];
     }
-    return all[0] > 0 && all[1] > 0 ? area / (all[0] * all[1]) : NAN;
+    return area / (all[0] * all[1]);
 }
 
 static int score_ranks(const rows *r, et_class_scores *s, et_error *error)
