@@ -288,6 +288,9 @@ head -101 table.csv >part.csv
 says 0 '' train --experiment tabular/mlp m --data table.csv --target kind --steps 20 -q
 says 0 'initial .*; settings, schema, metadata, features of m$' train m2 --init m --data rest.csv --steps 8
 cmp m/features.yaml m2/features.yaml
+sed 's/red/green/' rest.csv >green.csv
+says 0 'warning: green.csv: colour: [0-9]* of 60 values unknown to the model, first "green" in line 3' \
+    train m6 --init m --data green.csv --steps 8
 says 3 'a run of tabular/mlp, a task of tabular' train $tiny m3 --init m --data text text
 says 0 '^data  *100 rows' train --experiment tabular/mlp m4 --data table.csv --target kind --steps 9 \
     --set task.train_data.limit=100

@@ -153,10 +153,10 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
     et_table_samples_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
-    if (paths != &task->paths) {
+    if (paths != &task->paths)
         options.csv.known = &task->known;
+    if (paths != &task->paths || et_tabular_is_named(task->options.metadata_path))
         options.metadata = task->texts.metadata;
-    }
     int status = et_table_samples_open(&all, task->encoder, &options, error);
     task->warned |= !status && et_table_warned(all);
     if (!status && paths == &task->paths) {
