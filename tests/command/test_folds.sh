@@ -59,6 +59,12 @@ paste packs.scores pack_1.scores pack_2.scores | awk '
 says 0 '^ *accuracy ' evaluate packs
 says 0 complete train packs
 says 0 . export packs --format onnx --output packs.onnx
+# Before all of them are trained, the run has no model.
+cp -R packs half
+rm half/model.safetensors
+sed '/^  ensemble:/,/^  train_data:/{/^  train_data:/!d;}' packs/params.yaml >half/params.yaml
+says 3 'half: no checkpoint yet' predict half --input t.csv
+says 3 'no model yet, as packs are trained on folds' evaluate half t.csv
 
 # The same, of an export in a file, and of an ONNX graph.
 says 0 . export whole --output whole.safetensors

@@ -335,6 +335,10 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
     et_assert(options && encoder && target);
     if (et_tabular_is_pack(options))
         return build_pack(scope, options, encoder, target, which);
+    if (options->model.type == ET_TABULAR_PACK && !options->ensemble.count)
+        return et_graph_poison(et_scope_graph(scope),
+                               "no model yet, as packs are trained on folds one by one; train the "
+                               "run to its end first");
     et_node *z, *predicted = options->ensemble.count
                                  ? predict_ensemble(scope, options, encoder, target, &z)
                                  : predict(scope, &options->model, encoder, target, &z);

@@ -45,7 +45,8 @@ static void build_run(et_scope *scope, void *payload)
 }
 
 /* For a pack: reads the members of the ensemble from the weights that will be loaded
- * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
+ * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet.
+ * ET_ENOTFOUND: no weights yet, as of packs on folds that are not all trained. */
 static int choose_members(et_table_model *model, const et_artifact *artifact,
                           const char *checkpoint, et_error *error)
 {
@@ -55,7 +56,7 @@ static int choose_members(et_table_model *model, const et_artifact *artifact,
                                  .named = checkpoint,
                                  .live_weights = model->live_weights,
                                  .facts = { .arena = &model->arena } };
-    if (!et_tabular_is_pack(options))
+    if (options->model.type != ET_TABULAR_PACK || options->ensemble.count)
         return ET_OK;
     int index, status = et_params_new(&from.params, error);
     if (status)
