@@ -59,6 +59,7 @@ paste packs.scores pack_1.scores pack_2.scores | awk '
 says 0 '^ *accuracy ' evaluate packs
 says 0 complete train packs
 says 0 . export packs --format onnx --output packs.onnx
+says 3 'packs: the run has no best checkpoint: leave checkpoint best out' predict packs --checkpoint best --input t.csv
 # Before all of them are trained, the run has no model.
 cp -R packs half
 rm half/model.safetensors

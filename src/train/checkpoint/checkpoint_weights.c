@@ -309,9 +309,16 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
 {
     if (!strcmp(name, ET_CHECKPOINT_NEWEST))
         return et_checkpoint_take_newest(path, params, model_dir, choice, facts, error);
-    if (!strcmp(name, ET_CHECKPOINT_BEST))
-        return et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
-    int status = et_checkpoint_named(path, model_dir, name, error);
+    int status;
+    if (!strcmp(name, ET_CHECKPOINT_BEST)) {
+        status = et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
+        return status != ET_ENOTFOUND || *path
+                   ? status
+                   : et_fail(error, status,
+                             "%s: the run has no best checkpoint: leave checkpoint best out",
+                             model_dir);
+    }
+    status = et_checkpoint_named(path, model_dir, name, error);
     return status ? status : et_checkpoint_take_file(params, *path, choice, facts, error);
 }
 
