@@ -49,6 +49,11 @@ static bool formats_find(et_table_stats *table, et_arena *arena)
         found = true;
         if (format->unit)
             format->unit = et_arena_strdup(arena, format->unit);
+        if (format->unit && !strcmp(format->unit, "%")) {
+            table->bare[i] = et_column_stats_numbers(s);
+            for (int n = 0; n <= ET_NOTATION_COMMA; n++)
+                table->bare[i] += count[0][n];
+        }
         if (et_column_stats_format_unclear(s))
             table->unclear[i] = s->noted.first_unclear;
     }
@@ -760,6 +765,7 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
     const size_t count = (size_t)stats->head.fields;
     stats->format = et_arena_array(arena, count, sizeof *stats->format);
     stats->unclear = et_arena_array(arena, count, sizeof *stats->unclear);
+    stats->bare = et_arena_array(arena, count, sizeof *stats->bare);
     int status = ET_OK;
     if (arena->failed)
         status = et_alloc_failed(error, "columns");

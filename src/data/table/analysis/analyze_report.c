@@ -583,6 +583,11 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
     suspect_values(list, c);
     suspect_texts(list, c);
     suspect_unclear(list, c);
+    if (c->bare)
+        suspect(list, c, "unit",
+                "%s of %s values have no %%, but are read as if they had one, so 0.5 is 0.5 %%, "
+                "not 50 %%: write the %% in all rows or in none",
+                et_format_count(c->bare).text, et_format_count(c->values).text);
     suspect_codes(list, c);
     if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
         suspect(
@@ -933,6 +938,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
             fields[i].unit = table->format[i].unit;
         }
         c.unclear = c.type == ET_SCHEMA_DISCRETE ? NULL : &table->unclear[i];
+        c.bare = c.type == ET_SCHEMA_DISCRETE ? 0 : table->bare[i];
         metadata[i] = metadata_of(&c, &out->arena);
         c.use =
             et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);
