@@ -276,6 +276,12 @@ says 3 'hole.csv:7: column who has no value' train refused --experiment tabular/
 says 3 '^etude: --init works with one model, .*fold: leave --folds out$' train refused --experiment tabular/mlp \
     --target kind --data g.csv --steps 3 --folds 3 --init second
 
+# Nanoseconds: 10 of them from row to row.
+awk 'BEGIN { print "day,size,kind"; for (i = 0; i < 20; i++)
+    printf "2024-05-31T12:00:00.0000000%02d,%d,%s\n", i * 7 % 20, i * i % 11, i % 3 ? "a" : "b" }' >fine.csv
+says 0 'validation  *3 of these rows are held out' train fine --experiment tabular/linear --target kind \
+    --data fine.csv --time day --steps 2
+
 # ---- what a split cannot do is told with the option's name --------------------------------------
 
 # A day has nearly all rows, so they are all later than the rows of training.

@@ -364,7 +364,8 @@ typedef struct key_reading {
     bool times;
     bool dates; /* the texts of times are dates */
     et_date_order order;
-    int zone; /* of the first date */
+    int zone;     /* of the first date */
+    double begin; /* of times: the first date, in whole seconds since 1970 */
     et_error *error;
 } key_reading;
 
@@ -393,7 +394,12 @@ static int read_time(key_reading *r, double *time, const et_row *row)
                           ? "is not a date with the day first, as --time needs; write "
                             "2024-05-31T12:30"
                           : "is not a date, as --time needs; write 2024-05-31T12:30");
-    *time = et_date_seconds(&date);
+    /* A double has nanoseconds of months, not of years since 1970. */
+    const double fraction = date.second - floor(date.second);
+    date.second -= fraction;
+    if (!r->keys->count)
+        r->begin = et_date_seconds(&date);
+    *time = et_date_seconds(&date) - r->begin + fraction;
     /* Times are in order only in one zone, or if all say how far they are from UTC. */
     if (!r->keys->count)
         r->zone = date.zone;

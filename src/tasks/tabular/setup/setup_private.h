@@ -76,7 +76,7 @@ et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, in
 /* A column of the training table that is read in addition to the encoded rows. */
 typedef struct et_row_keys {
     uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
-    double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
+    double *time;    /* [count] numbers, or seconds since the first row's date; NULL: groups were */
     int64_t count;
 } et_row_keys;
 
