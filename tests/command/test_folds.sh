@@ -231,9 +231,18 @@ dated first.csv --set task.features_path=first.yaml
 ordered first.csv
 grep -q 'day .*date, its parts (day-first)' out || fail 'the line of the column has another order'
 ! grep -q 'month first or the day first' out || fail 'warns of an order that is given'
-dated first.csv
-grep -q 'warning: column day: its dates may have the month first or the day first' out ||
-    fail 'does not warn of dates in two orders'
+for given in '' '--drop day' '--features size' '--id day'; do
+    dated first.csv $given
+    grep -q 'warning: column day: its dates may have the month first or the day first' out ||
+        fail "does not warn of dates in two orders: $given"
+done
+awk 'BEGIN { print "day,size,kind"; for (i = 0; i < 240; i++)
+    printf "%d%02d%d,%d,%s\n", 1 + i % 28, 1 + i % 12, 2020 + i % 3, i % 7, i % 5 ? "a" : "b" }' >digits.csv
+for given in '' '--drop day'; do
+    dated digits.csv $given
+    grep -q 'column day: its numbers are dates, such as [0-9]*, but are used as numbers, which have another order' out ||
+        fail "does not warn of numbers that are dates: $given"
+done
 sed '9s/T\([0-9:]*\)[^,]*,/T\1,/' zones.csv >unzoned.csv
 rm -rf dated
 says 3 'unzoned.csv:9: column day: "[^"]*" has no time zone, unlike earlier rows' train dated \

@@ -34,6 +34,7 @@ typedef struct et_analyze_options {
     const char *target;       /* NULL: none */
     et_strings more_targets;  /* in addition to target */
     et_strings dropped, only; /* columns that are not inputs; the only inputs (empty: all may be) */
+    const char *time; /* column that splits the rows: judged even if it is no input; or NULL */
     /* FOUND: the first row is a header if no cell is a number and the row differs from the
      * following rows. With a schema: if its cells are names of fields. THERE: of every file.
      * ABSENT: columns are column_1, column_2, ..., or the schema's. */

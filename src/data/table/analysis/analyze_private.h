@@ -248,6 +248,7 @@ typedef struct et_table_column {
     bool key;                  /* nearly every text is another */
     const et_seen_at *unclear; /* of et_table_stats; NULL: the column has no notation */
     int64_t bare;              /* of et_table_stats */
+    bool splits;               /* the rows, by time; it may be no input */
     et_column_use use;
     int64_t values, numbers, distinct;
     et_sketch_view view; /* of numbers */

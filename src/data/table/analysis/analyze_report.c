@@ -397,11 +397,12 @@ static bool are_dates(const et_sketch_view *view, long year, long month, long da
 static void suspect_number_dates(et_value *list, const et_table_column *c)
 {
     const et_sketch_view *view = &c->view;
-    if (c->type != ET_SCHEMA_INTEGER || c->target || c->use.ignored || c->distinct < NUMBER_DATES)
+    const bool ignored = c->use.ignored && !c->splits;
+    if (c->type != ET_SCHEMA_INTEGER || c->target || ignored || c->distinct < NUMBER_DATES)
         return;
     const bool last = are_dates(view, 1, 10000, 1000000) || are_dates(view, 1, 1000000, 10000);
     const bool months = !last && are_dates(view, 100, 1, 0);
-    if (last || months || are_dates(view, 10000, 100, 1))
+    if (last || (!c->use.ignored && (months || are_dates(view, 10000, 100, 1))))
         suspect(list, c, "date",
                 "its numbers are dates, such as %.0f, but are used as numbers%s: to have dates, "
                 "write %s",
@@ -578,9 +579,11 @@ static void suspect_outliers(et_value *list, const et_table_column *c)
 /* Adds the suspicious facts of a column. ET_ENOMEM. */
 static int column_suspect(et_value *list, const et_table_column *c, et_error *error)
 {
-    if (c->use.ignored == ET_COLUMN_DROPPED || c->use.ignored == ET_COLUMN_OTHER)
+    const bool unread = c->use.ignored == ET_COLUMN_DROPPED || c->use.ignored == ET_COLUMN_OTHER;
+    if (unread && !c->splits)
         return ET_OK;
-    suspect_values(list, c);
+    if (!unread)
+        suspect_values(list, c);
     suspect_texts(list, c);
     suspect_unclear(list, c);
     if (c->bare)
@@ -588,6 +591,10 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
                 "%s of %s values have no %%, but are read as if they had one, so 0.5 is 0.5 %%, "
                 "not 50 %%: write the %% in all rows or in none",
                 et_format_count(c->bare).text, et_format_count(c->values).text);
+    if (unread) {
+        suspect_number_dates(list, c);
+        return ET_OK;
+    }
     suspect_codes(list, c);
     if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
         suspect(
@@ -939,6 +946,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         }
         c.unclear = c.type == ET_SCHEMA_DISCRETE ? NULL : &table->unclear[i];
         c.bare = c.type == ET_SCHEMA_DISCRETE ? 0 : table->bare[i];
+        c.splits = table->options->time && !strcmp(table->options->time, c.name);
         metadata[i] = metadata_of(&c, &out->arena);
         c.use =
             et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);

@@ -349,7 +349,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
-        tells &= !id && (!relation || read);
+        tells &= (!id || (o->time && !strcmp(column, o->time))) && (!relation || read);
         tells &= strcmp(kind, "group") != 0 || drawn;
         tells &= strcmp(kind, "order") != 0 || !et_column_date_order(task->texts.features, column);
         if (tells && reported == REPORTED_MAX)
@@ -376,6 +376,7 @@ static int analyze(et_tabular_task *task, et_error *error)
                                                      (size_t)choice.more_target_count },
                                    .dropped = task->options.features.drop,
                                    .only = task->options.features.only,
+                                   .time = task->options.time,
                                    .classes = most_classes(&task->options),
                                    .entries = task->options.entries,
                                    .quantiles = (int)task->options.quantiles,
