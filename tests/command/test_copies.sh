@@ -99,3 +99,12 @@ awk '{ gsub(/[{}\[\],]/, "\n"); print }' out | awk -F: '
     fail 'the calibration error is not that of the curve'
 says 0 '^done ' train plain --experiment tabular/linear --target y --data rare.csv --epochs 5
 ! grep -q 'class weights' out || fail 'warns of class weights that are not set'
+# Equal weights distort nothing.
+awk 'NR == 1 || NR % 30 == 2 || NR % 30 == 3' rare.csv >even.csv
+for given in balanced fraud:2,ok:2; do
+    rm -rf even
+    says 0 '^done ' train even --experiment tabular/linear --target y --data even.csv --epochs 2 --class-weights "$given"
+    ! grep -q 'class weights' out || fail "warns of equal class weights: $given"
+    tells 0 '^accuracy' evaluate even
+    ! grep -q 'class weights' said || fail "evaluate warns of equal class weights: $given"
+done

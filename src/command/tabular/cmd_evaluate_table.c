@@ -416,7 +416,7 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
 {
     et_assert(evaluation->task && scores);
     et_tabular_task *task = et_tabular_task_of(evaluation->task);
-    if (task->options.class_weights.count && !et_comm_rank(evaluation->comm))
+    if (et_tabular_weighs_classes(task) && !et_comm_rank(evaluation->comm))
         et_log(ET_LOG_WARNING,
                "the model was trained with class weights, so its probabilities are too high "
                "for classes with a large weight: log_loss, brier and calibration_error are worse");

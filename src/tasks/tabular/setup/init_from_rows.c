@@ -486,7 +486,7 @@ int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
     if (task->context.reader || et_comm_rank(task->context.comm) ||
         (target->kind == ET_ENCODED_VALUES && et_encoder_written(task->encoder) < 0))
         return ET_OK;
-    if (task->options.class_weights.count)
+    if (et_tabular_weighs_classes(task))
         et_log(ET_LOG_WARNING,
                "class weights make probabilities too high for classes with a large weight. "
                "For right probabilities leave the weights out, and choose --threshold or --costs "

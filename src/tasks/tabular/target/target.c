@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/numbers/decimal.h"
 #include "base/sort.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
@@ -762,6 +763,29 @@ static int check_loss(const et_tabular_target *target, const et_tabular_options 
         return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
                        field->column[0], target->kind->noun, target->kind->losses);
     return ET_OK;
+}
+
+bool et_tabular_weighs_classes(const et_tabular_task *task)
+{
+    const et_strings *given = &task->options.class_weights;
+    const et_encoded_field *field = task->target.field;
+    const et_column_metadata *m = et_metadata_find(task->texts.metadata, field->column[0]);
+    double first = 1; /* of a class without a weight */
+    bool equal = true;
+    if (given->count == 1 && !strcmp(given->items[0], "balanced")) {
+        equal = m->counts && !task->target.weight;
+        for (int i = 1; equal && i < m->entry_count; i++)
+            equal = m->counts[i] == m->counts[0];
+        return !equal;
+    }
+    for (size_t i = 0; i < given->count; i++) {
+        const char *text = given->items[i], *colon = strrchr(text, ':'), *end = strrchr(text, '=');
+        end = colon > end ? colon : end;
+        const double weight = end ? et_decimal_read(end + 1, NULL) : 1;
+        first = i == 0 && given->count == (size_t)field->classes ? weight : first;
+        equal &= weight == first;
+    }
+    return !equal;
 }
 
 /* Checks settings that only some kinds of target have. */

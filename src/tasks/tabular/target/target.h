@@ -75,6 +75,9 @@ extern const et_target_kind et_target_classes, et_target_labels, et_target_value
 /* The kind of a target of an encoder. quantiles: levels of numbers are predicted. */
 const et_target_kind *et_target_kind_of(const et_encoded_field *field, bool quantiles);
 
+/* Whether training weighs some classes more than others, so that it distorts probabilities. */
+bool et_tabular_weighs_classes(const et_tabular_task *task);
+
 /* ---- verdicts ---- */
 
 /* judge: appends lines about scored rows. judge_best: after each validation.
