@@ -349,6 +349,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
+        tells |= !strcmp(kind, "spelling") && o->groups && !strcmp(column, o->groups);
         tells &= (!id || (o->time && !strcmp(column, o->time))) && (!relation || read);
         tells &= strcmp(kind, "group") != 0 || drawn;
         tells &= strcmp(kind, "order") != 0 || !et_column_date_order(task->texts.features, column);

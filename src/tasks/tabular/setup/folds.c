@@ -424,9 +424,11 @@ static int keep(void *payload, const et_row *row, void *const *item)
     double number = 0;
     (void)item;
     if (!cell->text)
-        return et_fail(r->error, ET_EDATA,
-                       "%s:%lld: column %s has no value; fill it in, or leave the row out",
-                       r->paths->items[row->file], (long long)row->number, r->column);
+        return et_fail(
+            r->error, ET_EDATA,
+            "%s:%lld: column %s has no value (outside quotes, texts such as NA mean none); "
+            "fill it in, or leave the row out",
+            r->paths->items[row->file], (long long)row->number, r->column);
     int status = r->times ? read_time(r, &number, row) : ET_OK;
     if (status)
         return status;
