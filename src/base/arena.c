@@ -121,14 +121,18 @@ void *et_arena_array_raw(et_arena *arena, size_t count, size_t size)
     return take(arena, bytes_of(count, size));
 }
 
-/* The memory is zeroed, so the final 0 is there. */
+char *et_arena_strndup(et_arena *arena, const char *text, size_t length)
+{
+    char *copy = take(arena, length + 1);
+    if (!copy)
+        return NULL;
+    copy[length] = 0;
+    return length ? memcpy(copy, text, length) : copy;
+}
+
 char *et_arena_strdup(et_arena *arena, const char *text)
 {
-    size_t length = strlen(text);
-    char *copy = et_arena_alloc(arena, length + 1);
-    if (copy)
-        memcpy(copy, text, length);
-    return copy;
+    return et_arena_strndup(arena, text, strlen(text));
 }
 
 /* Formats into a local buffer and copies, because most texts are short; a longer text is formatted

@@ -30,8 +30,10 @@ void *et_arena_array(et_arena *arena, size_t count, size_t size);
  * take no memory. */
 void *et_arena_array_raw(et_arena *arena, size_t count, size_t size);
 
-/* A copy of a string; NULL if none left. */
+/* A copy of a string, or of exactly length bytes (text may be NULL for none), and a 0; NULL if none
+ * left. */
 char *et_arena_strdup(et_arena *arena, const char *text);
+char *et_arena_strndup(et_arena *arena, const char *text, size_t length);
 
 /* printf into the arena; NULL if none left. */
 char *et_arena_printf(et_arena *arena, const char *format, ...)

@@ -159,7 +159,7 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
         const size_t length = strlen(file), end = sizeof SETTINGS - 1;
         if (length <= end || strcmp(file + length - end, SETTINGS) != 0)
             continue;
-        const char *name = et_arena_printf(&arena, "%.*s", (int)(length - end), file);
+        const char *name = et_arena_strndup(&arena, file, length - end);
         if (name)
             all[run.count++] = (et_series_candidate){ .name = name };
     }

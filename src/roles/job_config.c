@@ -213,9 +213,7 @@ static int describe(et_job_config *config, et_error *error)
     }
     config->device = et_arena_printf(&config->arena, "/job:%s/task:%lld", config->task.type,
                                      (long long)config->task.index);
-    config->description =
-        text.failed ? NULL : et_arena_strdup(&config->arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
+    config->description = et_strbuf_keep(&text, &config->arena);
     return config->device && config->description ? ET_OK
                                                  : et_alloc_failed(error, "a configuration");
 }

@@ -40,6 +40,8 @@ static void test_arena__strings(void **state)
     et_arena arena = ET_ARENA_INIT;
     assert_string_equal(et_arena_strdup(&arena, "layer"), "layer");
     assert_string_equal(et_arena_strdup(&arena, ""), "");
+    assert_memory_equal(et_arena_strndup(&arena, "a\0bc", 3), "a\0b", 4);
+    assert_string_equal(et_arena_strndup(&arena, NULL, 0), "");
     assert_string_equal(et_arena_printf(&arena, "%s_%d/%.2f", "layer", 3, 0.5), "layer_3/0.50");
     et_arena_release(&arena);
 }
@@ -71,6 +73,7 @@ static void test_arena__out_of_memory(void **state)
         assert_int_equal(given, calls);
         assert_true(arena.failed);
         assert_null(et_arena_printf(&arena, "%050000d", 1));
+        assert_null(et_arena_strndup(&arena, "", SIZE_MAX / 2));
         et_arena_release(&arena);
         scarce_end();
     }

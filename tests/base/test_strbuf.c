@@ -32,7 +32,12 @@ static void test_strbuf__appends(void **state)
     text = et_strbuf_detach(&buffer);
     assert_string_equal(text, "");
     et_free(text);
-    et_strbuf_release(&buffer);
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf_append_bytes(&buffer, "a\0b", 3);
+    assert_memory_equal(et_strbuf_keep(&buffer, &arena), "a\0b", 4);
+    assert_null(buffer.data);
+    assert_string_equal(et_strbuf_keep(&buffer, &arena), "");
+    et_arena_release(&arena);
 }
 
 static void test_strbuf__shell(void **state)
@@ -160,10 +165,15 @@ static void test_strbuf__out_of_memory(void **state)
         size_t length = buffer.length;
         et_strbuf_append(&buffer, "x"); /* ignored, though it would fit */
         assert_int_equal(buffer.length, length);
-        if (calls == 1)
+        et_arena arena = ET_ARENA_INIT;
+        if (calls == 0)
             et_strbuf_release(&buffer);
-        else
+        else if (calls == 1)
             assert_null(et_strbuf_detach(&buffer));
+        else
+            assert_null(et_strbuf_keep(&buffer, &arena));
+        assert_int_equal(arena.failed, calls == 2);
+        assert_null(buffer.data);
         scarce_end();
     }
 }

@@ -314,7 +314,7 @@ static const et_value *undotted(const et_value *dict, et_arena *arena, const et_
         return NULL;
     all->line = dict->line;
     for (const et_value *v = dict->first; v && !*twice; v = v->next) {
-        const char *head = et_arena_printf(arena, "%.*s", (int)head_of(v->key), v->key);
+        const char *head = et_arena_strndup(arena, v->key, head_of(v->key));
         if (!head)
             return NULL;
         if (!(is_group(dict, head) ? merge_group(all, head, v) : add_once(all, head, v)))
@@ -457,14 +457,13 @@ static int set_extra(const reader *reading, const et_fields *table, const char *
     et_value *dict = reading->from.extra, *group = et_value_path(dict, above);
     const char *rest = path + strlen(above) + (*above != 0);
     const char *bracket = strchr(path, '[') ? strrchr(path, ']') : NULL;
-    const char *key = et_arena_printf(arena, "%.*s", (int)strcspn(rest, ".["), rest);
+    const char *key = et_arena_strndup(arena, rest, strcspn(rest, ".["));
     if (!key)
         return no_memory(reading);
     const bool missing = !group || !et_value_get(group, key);
     if (missing && (reading->from.strict || bracket))
         return unknown(reading, table, group, above, key, value->line);
-    const char *item =
-        et_arena_printf(arena, "%.*s", bracket ? (int)(bracket - path) + 1 : 0, path);
+    const char *item = et_arena_strndup(arena, path, bracket ? (int)(bracket - path) + 1 : 0);
     if (!item)
         return no_memory(reading);
     dict = et_value_path(dict, item);
@@ -699,10 +698,10 @@ static int set(const reader *reading, const et_fields *table, void *options, con
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, "."), name = strcspn(rest, ".[");
-        const char *key = et_arena_printf(reading->from.arena, "%.*s", (int)name, rest);
+        const char *key = et_arena_strndup(reading->from.arena, rest, name);
         /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
-        const char *above = et_arena_printf(reading->from.arena, "%.*s", (int)above_length, path);
+        const char *above = et_arena_strndup(reading->from.arena, path, above_length);
         if (!key || !above)
             return no_memory(reading);
         const et_field *field = et_fields_find(table, rest, name);

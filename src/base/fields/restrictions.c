@@ -40,7 +40,7 @@ static const char *trimmed(et_arena *arena, const char *text, size_t length)
     length -= blanks < length ? blanks : length;
     while (length && strchr(" \t", text[length - 1]))
         length--;
-    return et_arena_printf(arena, "%.*s", (int)length, text);
+    return et_arena_strndup(arena, text, length);
 }
 
 static int malformed(const char *text, et_error *error)

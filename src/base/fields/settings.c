@@ -214,7 +214,7 @@ static int make_list(et_value *list, const et_settings *settings, const char *te
         et_value *item;
         if (find_item(&a, settings, text, first, i, &items)) {
             const char *where = et_arena_printf(list->arena, "%s[%ld]", path, a.index);
-            const char *value = et_arena_printf(list->arena, "%.*s", (int)(a.end - a.text), a.text);
+            const char *value = et_arena_strndup(list->arena, a.text, a.end - a.text);
             status = where && value ? et_yaml_parse_value(&item, list->arena, value, where, error)
                                     : et_alloc_failed(error, "a setting");
             if (!status)
@@ -240,8 +240,8 @@ static int set_one(et_settings *settings, const char *text, const assignment *a,
     const et_fields_origin from = origin_of(settings, settings->source);
     const size_t length = a->below ? strcspn(a->path, "=" BLANKS) : a->length;
     const bool whole = a->index >= 0 && !a->below; /* a list, item by item */
-    const char *path = et_arena_printf(arena, "%.*s", (int)length, a->path);
-    const char *value = et_arena_printf(arena, "%.*s", (int)(a->end - a->text), a->text);
+    const char *path = et_arena_strndup(arena, a->path, length);
+    const char *value = et_arena_strndup(arena, a->text, a->end - a->text);
     const char *where = path ? et_fields_locate(&from, path, 0) : NULL;
     et_value *list = whole ? et_value_list(arena) : NULL;
     if (!where || !value || (whole && !list))

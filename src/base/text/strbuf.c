@@ -201,6 +201,15 @@ char *et_strbuf_detach(et_strbuf *buffer)
     return text;
 }
 
+char *et_strbuf_keep(et_strbuf *buffer, et_arena *arena)
+{
+    arena->failed |= buffer->failed;
+    char *text =
+        buffer->failed ? NULL : et_arena_strndup(arena, et_strbuf_text(buffer), buffer->length);
+    et_strbuf_release(buffer);
+    return text;
+}
+
 void et_strbuf_release(et_strbuf *buffer)
 {
     et_free(buffer->data);

@@ -17,6 +17,8 @@
 
 #include <etude/error.h>
 
+#include "base/arena.h"
+
 typedef struct et_strbuf {
     char *data;      /* terminated by 0 after the first append; before: NULL */
     size_t length;   /* without the 0 */
@@ -65,6 +67,9 @@ void et_strbuf_truncate(et_strbuf *buffer, size_t length);
 
 /* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */
 char *et_strbuf_detach(et_strbuf *buffer);
+
+/* The same for a copy in an arena, whose `failed` a failure sets. */
+char *et_strbuf_keep(et_strbuf *buffer, et_arena *arena);
 
 void et_strbuf_release(et_strbuf *buffer);
 

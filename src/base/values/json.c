@@ -130,10 +130,9 @@ static bool is_number(const char *at, const char *end)
  * Anything else stays for jansson to check. NULL: no memory. */
 static char *without_numbers(const char *text, size_t length, et_arena *arena)
 {
-    char *copy = et_arena_alloc(arena, length + 1);
+    char *copy = et_arena_strndup(arena, text, length);
     if (!copy)
         return NULL;
-    memcpy(copy, text, length);
     rest r = { text, text + length };
     size_t size;
     for (const char *number; (number = next_number(&r, &size)) != NULL;)
@@ -151,7 +150,7 @@ static bool convert_number(et_value *to, rest *r)
     size_t length;
     const char *number = next_number(r, &length);
     et_assert(number != NULL);
-    to->text = et_arena_printf(to->arena, "%.*s", (int)length, number);
+    to->text = et_arena_strndup(to->arena, number, length);
     if (!to->text)
         return false;
     errno = 0;

@@ -215,7 +215,7 @@ et_value *et_value_nested(et_arena *arena, const char *path, size_t length, cons
     while (whole) {
         size_t part = strcspn(path, ".");
         part = part < length ? part : length;
-        const char *key = et_arena_printf(arena, "%.*s", (int)part, path);
+        const char *key = et_arena_strndup(arena, path, part);
         if (!key)
             return NULL;
         if (part == length) {

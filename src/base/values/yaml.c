@@ -502,7 +502,7 @@ static int parse_value(et_value **out, et_arena *arena, const char *text, const 
     while (length > (size_t)(start - text) && strchr(" \t\r\n", text[length - 1]))
         length--;
     /* Without the blanks around it. */
-    char *copy = et_arena_printf(arena, "%.*s", (int)(text + length - start), start);
+    char *copy = et_arena_strndup(arena, start, text + length - start);
     et_value *value = copy ? et_value_new(arena, ET_VALUE_STRING) : NULL;
     if (!value)
         return et_alloc_failed(error, name);

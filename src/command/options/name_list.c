@@ -24,7 +24,7 @@ static int add_name(naming *n, const et_cell *cell, et_error *error)
     if (!cell->text || !cell->length)
         return et_fail(error, ET_EUSAGE, "%s: a name is empty; separate names with single commas",
                        n->option);
-    const char *name = et_arena_printf(n->arena, "%.*s", (int)cell->length, cell->text);
+    const char *name = et_arena_strndup(n->arena, cell->text, cell->length);
     if (!name)
         return et_alloc_failed(error, "a name");
     for (size_t i = 0; i < n->count; i++)

@@ -141,7 +141,7 @@ static const char *nearest_synonym(const et_command_line *line, const char *word
             row->of == ET_SYNONYM_OPTION && et_synonym_is_for(row, line->call->command);
         for (const char *at = known ? row->words : ""; *at && count < FOREIGN_MAX;) {
             const size_t length = strcspn(at, " ");
-            words[count++] = et_arena_printf(line->arena, "%.*s", (int)length, at);
+            words[count++] = et_arena_strndup(line->arena, at, length);
             at += length + (at[length] == ' ');
             if (!words[count - 1])
                 return NULL;

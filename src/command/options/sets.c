@@ -153,7 +153,7 @@ static et_value *items_of(const et_option_uses *words, et_arena *arena)
 static void assign_given(applying *a, const char *setting)
 {
     const char *equals = strchr(setting, '=');
-    const char *key = et_arena_printf(a->arena, "%.*s", (int)(equals - setting), setting);
+    const char *key = et_arena_strndup(a->arena, setting, equals - setting);
     assign(a, key, typed_of(equals + 1, a->arena));
 }
 
@@ -207,7 +207,7 @@ static const et_option_uses *words_of(const et_option_settings *settings, const 
 static const char *name_part(const et_value *parts, const char *path, et_arena *arena)
 {
     const char *base = et_path_base(path), *name;
-    char *stem = et_arena_printf(arena, "%.*s", (int)strcspn(base, "."), base);
+    char *stem = et_arena_strndup(arena, base, strcspn(base, "."));
     if (!stem)
         return NULL;
     for (char *at = stem; *at; at++)
@@ -288,7 +288,7 @@ static void mark_parts(applying *a, et_value *parts, const char *option, bool we
     for (et_value *part = parts->first; text && part && !a->status; part = part->next) {
         const size_t length = strcspn(at, ",");
         const char *end = at + length;
-        const char *item = et_arena_printf(a->arena, "%.*s", (int)length, at);
+        const char *item = et_arena_strndup(a->arena, at, length);
         at = end + (*end == ',');
         if (!item)
             a->status = et_alloc_failed(a->error, "settings");

@@ -151,9 +151,7 @@ static const char *text_of(const et_value *value, et_arena *arena)
     et_yaml_print(&text, value);
     while (text.length && text.data[text.length - 1] == '\n')
         et_strbuf_truncate(&text, text.length - 1);
-    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    return copy;
+    return et_strbuf_keep(&text, arena);
 }
 
 /* Adds a row if an experiment changes the setting at this path. */

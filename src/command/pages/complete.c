@@ -263,7 +263,7 @@ static const char *searched_directory(const char *typed, size_t length, et_arena
         return ".";
     if (home && !strncmp(typed, "~/", 2))
         return et_arena_printf(arena, "%s%.*s", home, (int)length - 1, typed + 1);
-    return et_arena_printf(arena, "%.*s", (int)length, typed);
+    return et_arena_strndup(arena, typed, length);
 }
 
 static void add_paths(completions *list, const char *before, const char *typed, wanted what)

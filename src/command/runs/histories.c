@@ -265,9 +265,7 @@ static const char *text_of(et_run_settings *s, const et_value *value)
         return et_arena_strdup(&s->arena, value->text);
     et_strbuf out = ET_STRBUF_INIT;
     et_json_print(&out, value, 0);
-    const char *text = out.failed ? NULL : et_arena_strdup(&s->arena, et_strbuf_text(&out));
-    et_strbuf_release(&out);
-    return text;
+    return et_strbuf_keep(&out, &s->arena);
 }
 
 /* The values have a row for each name, and the index has the row's number. */

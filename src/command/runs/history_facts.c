@@ -68,10 +68,7 @@ const char *et_history_label(const et_history_series *series, et_arena *arena)
     }
     if (*between == ',')
         et_strbuf_append_char(&out, ')');
-    arena->failed |= out.failed;
-    const char *label = out.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&out));
-    et_strbuf_release(&out);
-    return label;
+    return et_strbuf_keep(&out, arena);
 }
 
 /* Whether name ends in word, after a separator. */

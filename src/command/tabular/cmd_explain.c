@@ -306,8 +306,7 @@ static int print_point(const et_explain_partial *partial, int at, const et_predi
     if (partial->numbers)
         et_value_set_float(line, "value", partial->number[at]);
     else
-        et_value_set_string(line, "value",
-                            et_arena_printf(&arena, "%.*s", (int)cell->length, cell->text));
+        et_value_set_string(line, "value", et_arena_strndup(&arena, cell->text, cell->length));
     et_value *means = et_value_set_dict(line, p->kind->output);
     for (int i = 0; i < partial->width; i++)
         et_value_set_float(means, name_of(p, i), partial->mean[at * partial->width + i]);

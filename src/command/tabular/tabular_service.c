@@ -85,11 +85,10 @@ static const char *written_number(et_arena *arena, const et_schema_field *field,
         et_strbuf_printf(&text, "%.0f", value);
     else
         et_strbuf_append_double(&text, value);
-    char *copy = et_arena_strdup(arena, et_strbuf_text(&text));
+    char *copy = et_strbuf_keep(&text, arena);
     char *point = copy && field->notation == ET_NOTATION_COMMA ? strchr(copy, '.') : NULL;
     if (point)
         *point = ',';
-    et_strbuf_release(&text);
     return copy;
 }
 

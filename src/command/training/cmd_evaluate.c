@@ -152,7 +152,7 @@ static int use_files(et_experiment *experiment, const et_strings *files, et_aren
                        "evaluate: %s: a model of %s can only be evaluated on its own data%s",
                        files->items[0], experiment->kind->name,
                        experiment->kind->file ? "; name one of its tasks with --task" : "");
-    const char *group = et_arena_printf(arena, "%.*s", (int)(strrchr(path, '.') - path), path);
+    const char *group = et_arena_strndup(arena, path, strrchr(path, '.') - path);
     et_value *nothing = et_value_new(arena, ET_VALUE_NULL), *list = et_value_list(arena);
     for (size_t i = 0; list && i < files->count; i++)
         et_value_add_string(list, files->items[i]);

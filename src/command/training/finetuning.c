@@ -242,7 +242,7 @@ static int keep_values(finetuning *f, int64_t step, const et_value *values, et_a
 {
     /* "/runs/tuned//" -> "tuned". */
     const char *run = f->args->model_dir;
-    const char *copy = et_arena_printf(arena, "%.*s", (int)et_path_length(run), run);
+    const char *copy = et_arena_strndup(arena, run, et_path_length(run));
     const char *base = copy ? et_path_base(copy) : NULL;
     const char *prefix =
         base ? et_arena_printf(arena, "%s_%s", base, f->experiment->kind->name) : NULL;

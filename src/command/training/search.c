@@ -78,7 +78,7 @@ int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_er
     if (!equals || equals == text || !equals[1])
         return bad(text, error);
     const char *name = text + (!strncmp(text, "--", 2) ? 2 : 0);
-    s->name = et_arena_printf(arena, "%.*s", (int)(equals - name), name);
+    s->name = et_arena_strndup(arena, name, equals - name);
     if (!s->name)
         return et_alloc_failed(error, "a search");
     const char *values = equals + 1, *dots = strstr(values, "..");
@@ -189,14 +189,14 @@ static bool draw_new(drawing *d, uint64_t seed, int trial)
 static bool keep(drawing *d, const char **values, int trial)
 {
     char text[ET_DECIMAL_SIZE];
-    const char *key = et_arena_strdup(d->arena, et_strbuf_text(&d->key));
+    const char *key = et_strbuf_keep(&d->key, d->arena);
     for (int i = 0; i < d->count; i++) {
         const et_search_space *s = &d->spaces[i];
         print_number(text, s, d->number[i]);
         values[i] = s->choices.count ? s->choices.items[(size_t)d->number[i]]
                                      : et_arena_strdup(d->arena, text);
     }
-    return key && !d->key.failed && !d->arena->failed && et_map_put(&d->seen, key, trial);
+    return key && !d->arena->failed && et_map_put(&d->seen, key, trial);
 }
 
 int et_search_draw(const char **values, int *trials, const et_search_space *spaces, int count,

@@ -35,11 +35,9 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
     /* Growing copies only the list; the lines stay in place in the arena. */
     if (!ET_VECTOR_GROW(lines->items, lines->capacity, lines->count + 1))
         return et_alloc_failed(error, "lines");
-    /* The arena's memory is zeroed, so the final 0 is there. */
-    char *copy = et_arena_alloc(&lines->arena, length + 1);
+    char *copy = et_arena_strndup(&lines->arena, text, length);
     if (!copy)
         return et_alloc_failed(error, "a line");
-    memcpy(copy, text, length);
     lines->items[lines->count++] = copy;
     return ET_OK;
 }

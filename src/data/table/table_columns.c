@@ -206,11 +206,9 @@ int et_instances_add(et_instances *to, const void *data, size_t length, et_error
 {
     if (!data && length)
         return et_fail(error, ET_EDATA, "instance %zu is NULL", to->count + 1);
-    char *copy = et_arena_alloc(&to->arena, length + 1);
+    char *copy = et_arena_strndup(&to->arena, data, length);
     if (!copy || !ET_VECTOR_APPEND(to->items, to->count, to->capacity, (et_bytes){ copy, length }))
         return et_alloc_failed(error, "an instance");
-    if (length)
-        memcpy(copy, data, length);
     return ET_OK;
 }
 

@@ -75,7 +75,7 @@ static void add_parts(list *self, const char *path)
         size_t length = strcspn(path, ","), kept = length;
         while (kept && strchr(" \t", path[kept - 1]))
             kept--;
-        const char *part = et_arena_printf(self->arena, "%.*s", (int)kept, path);
+        const char *part = et_arena_strndup(self->arena, path, kept);
         if (!part)
             no_memory(self);
         else if (!kept)

@@ -86,7 +86,7 @@ static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
     v->layout = et_arena_array(&v->arena, 1, sizeof *v->layout);
     for (size_t i = 0; fields && i < count; i++) {
         fields[i] = layout->field[i];
-        fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
+        fields[i].name = et_arena_strdup(&v->arena, layout->field[i].name);
     }
     if (v->arena.failed)
         return et_alloc_failed(error, "a pass");

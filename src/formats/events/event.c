@@ -581,8 +581,7 @@ static bool convert(et_events_value *out, et_arena *arena, const char *prefix, c
     default: { /* TensorBoard has no form for lists, so they are shown as JSON */
         et_strbuf text = ET_STRBUF_INIT;
         et_json_print(&text, value, 0);
-        out->text = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
-        et_strbuf_release(&text);
+        out->text = et_strbuf_keep(&text, arena);
         return out->tag != NULL && out->text != NULL;
     }
     }

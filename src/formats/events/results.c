@@ -228,8 +228,6 @@ const char *et_results_format(const et_results *results, et_arena *arena)
         et_strbuf_release(&cell);
     }
     et_grid_append(&grid, ET_GRID_TEXT, &text);
-    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
     et_grid_release(&grid);
-    return copy;
+    return et_strbuf_keep(&text, arena);
 }

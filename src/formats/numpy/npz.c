@@ -146,7 +146,7 @@ static int fill_array(et_npz *npz, et_npz_array *array, const header *h, uint64_
 {
     uint64_t bytes = 0;
     array->shape = h->shape;
-    array->type_name = et_arena_printf(&npz->arena, "%.*s", (int)h->descr_length, h->descr);
+    array->type_name = et_arena_strndup(&npz->arena, h->descr, h->descr_length);
     if (!array->type_name)
         return et_alloc_failed(error, "a type");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -205,7 +205,7 @@ static int add_array(et_npz *npz, int64_t file, et_error *error)
     if (length <= 4 || strcmp(name + length - 4, ".npy") != 0)
         return et_fail(error, ET_EFORMAT, "%s: %s is no array of numpy, whose name ends in .npy",
                        npz->path, name ? name : "a file without a name");
-    array->name = et_arena_printf(&npz->arena, "%.*s", (int)(length - 4), name);
+    array->name = et_arena_strndup(&npz->arena, name, length - 4);
     if (!array->name)
         return et_alloc_failed(error, "a name");
     array->file = file;

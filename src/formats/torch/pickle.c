@@ -237,11 +237,8 @@ static bool take_text(machine *m, const char **text, size_t length)
         return damaged(m, ends_early);
     if (memchr(bytes, 0, length))
         return damaged(m, "a text has a zero in it");
-    char *copy = et_arena_alloc(m->arena, length + 1);
-    if (!copy)
-        return no_memory(m);
-    *text = memcpy(copy, bytes, length);
-    return true;
+    *text = et_arena_strndup(m->arena, (const char *)bytes, length);
+    return *text || no_memory(m);
 }
 
 static bool take_line(machine *m, const char **text)

@@ -43,7 +43,7 @@ static int find_pickle(et_torch_file *file, int64_t *index, et_error *error)
         const size_t length = name ? strlen(name) : 0;
         if (length <= suffix || strcmp(name + length - suffix, pickle_name) != 0)
             continue;
-        file->prefix = et_arena_printf(&file->arena, "%.*s", (int)(length - suffix), name);
+        file->prefix = et_arena_strndup(&file->arena, name, length - suffix);
         *index = i;
         return file->prefix ? ET_OK : et_alloc_failed(error, "a name");
     }

@@ -435,9 +435,7 @@ static const char *expression_of(et_model *m, const char *pattern)
             et_strbuf_append(&text, ".*");
         else
             et_strbuf_printf(&text, strchr("\\^$.|?+()[]{}", *c) ? "\\%c" : "%c", *c);
-    char *copy = text.failed ? NULL : et_arena_strdup(&m->arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    return copy;
+    return et_strbuf_keep(&text, &m->arena);
 }
 
 /* The trained parameters; *out NULL: all. The caller frees it. */

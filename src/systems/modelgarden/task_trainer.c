@@ -325,11 +325,9 @@ static int join_frozen(et_task_trainer *t, const char **out, et_error *error)
     *out = NULL;
     for (size_t i = 0; i < frozen.count; i++)
         et_strbuf_printf(&text, "%s(?:%s)", i ? "|" : "", frozen.items[i]);
-    if (frozen.count)
-        *out = et_arena_strdup(&t->arena, et_strbuf_text(&text));
-    const bool failed = text.failed || (frozen.count && !*out);
-    et_strbuf_release(&text);
-    return failed ? et_alloc_failed(error, "a pattern") : ET_OK;
+    if (frozen.count && !(*out = et_strbuf_keep(&text, &t->arena)))
+        return et_alloc_failed(error, "a pattern");
+    return ET_OK;
 }
 
 static int open_training(et_task_trainer *t, et_error *error)

@@ -235,9 +235,7 @@ static void prepare_report(et_session *s)
     et_strbuf text = ET_STRBUF_INIT;
     et_json_print(&text, tree, 2);
     et_strbuf_append_char(&text, '\n');
-    char *before = et_arena_strdup(&s->arena, et_strbuf_text(&text)), *between = NULL,
-         *behind = NULL;
-    et_strbuf_release(&text);
+    char *before = et_strbuf_keep(&text, &s->arena), *between = NULL, *behind = NULL;
     for (char *at = before; at && (at = strstr(at, ended)); at++)
         between = at + sizeof ended - 1;
     for (char *at = between; at && (at = strstr(at, said)); at++)
@@ -249,8 +247,8 @@ static void prepare_report(et_session *s)
     s->lost_file = (et_lost_report){
         .path = s->info.text,
         .temporary = temporary,
-        .before = et_arena_printf(&s->arena, "%.*s", (int)(between - before), before),
-        .between = et_arena_printf(&s->arena, "%.*s", (int)(behind - between - 1), between + 1),
+        .before = et_arena_strndup(&s->arena, before, between - before),
+        .between = et_arena_strndup(&s->arena, between + 1, behind - between - 1),
         .behind = behind,
     };
     if (s->report_lost && s->lost_file.before && s->lost_file.between)
@@ -281,11 +279,10 @@ static void add_setting(setting_list *list, const char *name, const et_value *va
             et_strbuf_append(&text, value->string);
         else
             et_json_print(&text, value, 0);
-        one.text = text.failed ? NULL : et_arena_strdup(&list->arena, et_strbuf_text(&text));
+        one.text = et_strbuf_keep(&text, &list->arena);
         list->failed |= !one.text;
     }
     list->failed = list->failed || !ET_VECTOR_APPEND(list->items, list->count, list->capacity, one);
-    et_strbuf_release(&text);
 }
 
 static void add_settings(setting_list *list, const char *path, const et_value *dict)

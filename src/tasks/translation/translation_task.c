@@ -284,11 +284,9 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_a
                              i, count);
         if (status)
             break;
-        char *reference = et_arena_alloc(arena, pair.target_length + 1);
-        if (!reference)
+        references[i] = et_arena_strndup(arena, pair.target, pair.target_length);
+        if (!references[i])
             status = et_alloc_failed(error, "references");
-        else
-            references[i] = memcpy(reference, pair.target, pair.target_length);
     }
     et_corpus_close(corpus);
     return status;

@@ -81,8 +81,7 @@ static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena,
         first->again = et_arena_array(arena, count, sizeof *first->again);
         for (size_t i = 0; i < count && !arena->failed; i++)
             if (row.cell[i].text)
-                first->text[i] =
-                    et_arena_printf(arena, "%.*s", (int)row.cell[i].length, row.cell[i].text);
+                first->text[i] = et_arena_strndup(arena, row.cell[i].text, row.cell[i].length);
         status = arena->failed ? et_alloc_failed(error, "a header") : ET_OK;
     }
     first->delimiter = et_csv_delimiter(csv);

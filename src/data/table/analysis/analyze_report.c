@@ -454,7 +454,6 @@ typedef struct folding {
 static const char *fold(folding *f, const char *text, size_t length, et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
-    const char *folded = NULL;
     if (et_codes_decode(&f->codes, text, length, error) ||
         et_codes_lower(&f->lower, &f->codes, error))
         return NULL;
@@ -465,10 +464,7 @@ static const char *fold(folding *f, const char *text, size_t length, et_error *e
         end--;
     for (size_t i = begin; i < end; i++)
         et_strbuf_append_code(&out, f->lower.items[i]);
-    if (!out.failed)
-        folded = et_arena_strdup(&f->arena, et_strbuf_text(&out));
-    et_strbuf_release(&out);
-    return folded;
+    return et_strbuf_keep(&out, &f->arena);
 }
 
 static bool look_at(folding *f, alike *found, const et_entries *entries, size_t i, et_error *error)
@@ -735,8 +731,7 @@ static void put_entries(et_column_metadata *to, const et_table_column *c, et_are
     int64_t *counts = et_arena_array(arena, count, sizeof *counts);
     for (size_t i = 0; texts && counts && i < count; i++) {
         const et_entry *entry = &entries->entry[i];
-        texts[i] =
-            et_arena_printf(arena, "%.*s", (int)entry->length, et_entries_text(entries, entry));
+        texts[i] = et_arena_strndup(arena, et_entries_text(entries, entry), entry->length);
         counts[i] = entry->count;
     }
     to->entries = texts;

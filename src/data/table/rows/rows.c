@@ -649,9 +649,8 @@ static bool put_folded(et_same_header *self, const et_cell *cell, int position)
 static const char *name_of(const et_csv_row *row, int i, et_arena *arena)
 {
     const et_cell *cell = &row->cell[i];
-    return cell->text && cell->length
-               ? et_arena_printf(arena, "%.*s", (int)cell->length, cell->text)
-               : et_arena_strdup(arena, et_column_numbered(i).text);
+    return cell->text && cell->length ? et_arena_strndup(arena, cell->text, cell->length)
+                                      : et_arena_strdup(arena, et_column_numbered(i).text);
 }
 
 int et_same_header_begin(et_same_header *self, const char *path, const et_csv_row *header,

@@ -309,7 +309,6 @@ static void read_quantiles(et_text_reading *r, const et_value *dict, et_column_m
 static const char *entry_text(const et_text_reading *r, const et_value *item)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    const char *copy = NULL;
     if (item->kind == ET_VALUE_STRING)
         return item->string;
     if (item->kind == ET_VALUE_INT)
@@ -318,10 +317,7 @@ static const char *entry_text(const et_text_reading *r, const et_value *item)
         et_strbuf_append_double(&text, item->real);
     else
         et_strbuf_append(&text, item->boolean ? "true" : "false");
-    if (!text.failed)
-        copy = et_arena_strdup(r->arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    return copy;
+    return et_strbuf_keep(&text, r->arena);
 }
 
 /* NULL: no list, or a failure. */

@@ -70,7 +70,7 @@ static const char *const *read_texts(et_text_reading *r, const et_value *value, 
         size_t length = strcspn(text, ","), kept = length;
         while (kept && strchr(" \t", text[kept - 1]))
             kept--;
-        items[(*count)++] = et_arena_printf(r->arena, "%.*s", (int)kept, text);
+        items[(*count)++] = et_arena_strndup(r->arena, text, kept);
         text += length;
         more = *text;
     }

@@ -128,11 +128,9 @@ static int copy_cells(et_explain *e, const et_cell *cells, et_error *error)
         to[i] = cells[i];
         if (!cells[i].text)
             continue;
-        char *text = et_arena_alloc(&e->arena, cells[i].length + 1);
-        if (!text)
+        to[i].text = et_arena_strndup(&e->arena, cells[i].text, cells[i].length);
+        if (!to[i].text)
             return et_alloc_failed(error, "rows");
-        memcpy(text, cells[i].text, cells[i].length);
-        to[i].text = text;
     }
     return ET_OK;
 }

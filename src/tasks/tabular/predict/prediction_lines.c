@@ -234,10 +234,7 @@ static const char *printed(et_prediction_lines *lines, const char *before, const
     else
         et_json_print_string(&out, name);
     et_strbuf_append(&out, after);
-    const char *kept = et_arena_strdup(&lines->arena, et_strbuf_text(&out));
-    lines->arena.failed |= out.failed;
-    et_strbuf_release(&out);
-    return kept;
+    return et_strbuf_keep(&out, &lines->arena);
 }
 
 /* `{"label": `, `, "scores": {`; of CSV the comma. `, "setosa": ` before each value. */

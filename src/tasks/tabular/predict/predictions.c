@@ -134,7 +134,7 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
     const et_cell *cell = et_predictor_key(c->p, cells);
     if (!cell || !cell->text)
         return ET_OK;
-    c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
+    c->found->key[row] = et_arena_strndup(&c->found->arena, cell->text, cell->length);
     return c->found->key[row] ? ET_OK : et_alloc_failed(error, "a key");
 }
 

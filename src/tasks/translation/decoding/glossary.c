@@ -59,12 +59,6 @@ static void release_cutting(cutting *c)
     et_arena_release(&c->arena);
 }
 
-static char *copy(et_arena *arena, const char *text, size_t length)
-{
-    char *bytes = et_arena_alloc(arena, length + 1); /* zeroed */
-    return bytes ? memcpy(bytes, text, length) : NULL;
-}
-
 static bool is_in_word(uint32_t code)
 {
     return code > 0x20 && code != 0x7f && !et_unicode_is_space(code) &&
@@ -117,7 +111,7 @@ static int add_word(cutting *c, const char *text, size_t length, et_error *error
     if (!ET_VECTOR_GROW(c->words, c->room, c->count + 1))
         return et_alloc_failed(error, "words");
     word *added = &c->words[c->count];
-    added->text = copy(&c->arena, text, length);
+    added->text = et_arena_strndup(&c->arena, text, length);
     if (!added->text)
         return et_alloc_failed(error, "a word");
     c->count++;
@@ -235,7 +229,7 @@ static int take_term(et_glossary *g, const et_text_line *line, const char *what,
         return et_fail(error, ET_EDATA,
                        "%s:%lld: the %s term has %zu bytes; at most %d are allowed", line->path,
                        (long long)line->number, what, length, ET_GLOSSARY_TERM_MAX);
-    *out = copy(&g->arena, text, length);
+    *out = et_arena_strndup(&g->arena, text, length);
     return *out ? ET_OK : et_alloc_failed(error, "a term");
 }
 

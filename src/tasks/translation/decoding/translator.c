@@ -411,26 +411,23 @@ struct et_hypotheses {
 };
 
 static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_result *result,
-                     const et_vocabulary *vocabulary, et_strbuf *text, et_error *error)
+                     const et_vocabulary *vocabulary, et_error *error)
 {
-    et_strbuf_reset(text);
-    int status = et_vocabulary_decode(vocabulary, result->ids, (size_t)result->count, text, error);
-    *item = (et_hypothesis){ .text = et_arena_strdup(&h->arena, et_strbuf_text(text)),
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_vocabulary_decode(vocabulary, result->ids, (size_t)result->count, &text, error);
+    *item = (et_hypothesis){ .text = et_strbuf_keep(&text, &h->arena),
                              .ids = result->ids,
                              .id_count = result->count,
                              .tokens = result->length,
                              .score = (double)result->score,
                              .log_probability = (double)result->log_p };
-    if (!status && (text->failed || !item->text))
-        status = et_alloc_failed(error, "a translation");
-    return status;
+    return status || item->text ? status : et_alloc_failed(error, "a translation");
 }
 
 static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
                       const et_vocabulary *vocabulary, et_error *error)
 {
     static const et_decoder_result none = { 0 };
-    et_strbuf text = ET_STRBUF_INIT;
     /* A line that was not decoded gets one empty result. */
     h->begin[0] = 0;
     for (size_t i = 0; i < h->lines; i++)
@@ -441,8 +438,7 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
         for (size_t at = h->begin[i]; at < h->begin[i + 1] && !status; at++)
             status = fill_item(h, &h->items[at],
                                sentences[i].count ? &sentences[i].results[at - h->begin[i]] : &none,
-                               vocabulary, &text, error);
-    et_strbuf_release(&text);
+                               vocabulary, error);
     return status;
 }
 

@@ -323,11 +323,10 @@ static int find_tags(et_translator *t, et_error *error)
     et_strbuf list = ET_STRBUF_INIT;
     int32_t found = -1;
     const int32_t count = et_language_tags_list(source, &list);
-    t->tags = count ? et_arena_strdup(&t->arena, et_strbuf_text(&list)) : NULL;
+    t->tags = count ? et_strbuf_keep(&list, &t->arena) : NULL;
     const bool failed = et_language_tags_read(&t->language_tags, source, &t->arena) ||
-                        list.failed || (count && !t->tags) || (t->options.tag && !tag);
+                        (count && !t->tags) || (t->options.tag && !tag);
     t->options.tag = tag;
-    et_strbuf_release(&list);
     if (failed)
         return et_alloc_failed(error, "a list of languages");
     if (tag && t->decoding.alignments)

@@ -292,9 +292,7 @@ static bool segment_accept(et_document *d, const et_segment *s, const char *resu
 
 static const char *copy_line(et_document *d, const char *text, size_t length)
 {
-    char *copy = et_arena_alloc(&d->arena, length + 1);
-    if (copy)
-        memcpy(copy, text, length);
+    const char *copy = et_arena_strndup(&d->arena, text, length);
     d->failed |= !copy;
     return copy;
 }
@@ -670,7 +668,7 @@ static void set_result(et_document *d, et_segment *s, et_strbuf *encoded)
 {
     if (s->accelerator.mark)
         et_accelerator_insert(encoded, s->accelerator);
-    s->result = encoded->failed ? NULL : et_arena_strdup(&d->arena, et_strbuf_text(encoded));
+    s->result = et_strbuf_keep(encoded, &d->arena);
     d->failed |= !s->result;
 }
 
@@ -806,7 +804,7 @@ static void keep_structure(et_document *d, et_strbuf *encoded)
     if (!d->failed && !is_same(&found, &wanted)) {
         for (size_t i = 0; i < d->count && !d->failed; i++) {
             segment_source(d, &d->segments[i], encoded);
-            sources[i] = et_arena_strdup(&d->arena, et_strbuf_text(encoded));
+            sources[i] = et_strbuf_keep(encoded, &d->arena);
             d->failed |= !sources[i];
         }
         if (!d->failed)

@@ -324,12 +324,11 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     if (!plain && i == d->entity_count) {
         if (!d->entities)
             d->entities = et_arena_array(&d->arena, ET_ENTITIES_MAX, sizeof *d->entities);
-        char *copy = d->entities ? et_arena_alloc(&d->arena, length + 1) : NULL;
-        if (!copy) {
+        const char *copy = et_arena_strndup(&d->arena, written, length);
+        if (!d->entities || !copy) {
             d->failed = true;
             return;
         }
-        memcpy(copy, written, length);
         memcpy(d->entities[i].bytes, bytes, sizeof bytes);
         d->entities[i].written = copy;
         d->entity_count++;
@@ -547,14 +546,10 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
         }
         from = end < to ? end + span->length : to;
     }
-    char *copy = good && !line.failed ? et_arena_alloc(&d->arena, line.length + 1) : NULL;
-    if (copy)
-        memcpy(copy, et_strbuf_text(&line), line.length);
-    s->text = copy;
     s->length = line.length;
     s->breaks = d->format == ET_DOCUMENT_SRT ? breaks : 0;
-    et_strbuf_release(&line);
-    return copy != NULL;
+    s->text = et_strbuf_keep(&line, &d->arena);
+    return good && s->text;
 }
 
 bool et_document_has_words(et_document *d, const char *text, size_t length)
@@ -576,9 +571,7 @@ bool et_document_has_words(et_document *d, const char *text, size_t length)
 
 static char *copy_range(et_document *d, const whole *w, size_t from, size_t to)
 {
-    char *copy = et_arena_alloc(&d->arena, to - from + 1);
-    if (copy)
-        memcpy(copy, w->text + from, to - from);
+    char *copy = et_arena_strndup(&d->arena, w->text + from, to - from);
     d->failed |= !copy;
     return copy;
 }
@@ -630,7 +623,7 @@ static void take_language_tag(et_document *d, const whole *w, size_t *from)
                             : 0;
     if (!size)
         return;
-    d->language_tag = et_arena_printf(&d->arena, "%.*s", (int)size, w->text + at);
+    d->language_tag = et_arena_strndup(&d->arena, w->text + at, size);
     d->failed |= !d->language_tag;
     keep_range(d, w, 0, at);
     for (at += size; at < w->length && is_blank(w->text[at]);)

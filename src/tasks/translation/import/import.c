@@ -172,7 +172,7 @@ int et_import_check_folder(const char *folder, et_error *error)
 static int read_folder(et_import *from, const char *folder, et_error *error)
 {
     const size_t length = et_path_length(folder);
-    from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
+    from->folder = et_arena_strndup(&from->arena, folder, length);
     if (!from->folder)
         return et_alloc_failed(error, "a path");
     int status = et_import_check_folder(from->folder, error);
@@ -392,7 +392,7 @@ int et_import_print_settings(et_import *from, const char **text, et_error *error
     made m = MADE_INIT;
     *text = NULL;
     int status = make(&m, from, error);
-    if (!status && !(*text = et_arena_strdup(&from->arena, et_strbuf_text(&m.settings))))
+    if (!status && !(*text = et_strbuf_keep(&m.settings, &from->arena)))
         status = et_alloc_failed(error, "settings");
     release(&m);
     return status;

@@ -58,7 +58,7 @@ int et_import_find_file(et_import *from, const char *begin, const char *ending, 
             status = et_fail(error, ET_EFORMAT,
                              "%s has several files %s*%s, %s and %s; remove all but one",
                              from->folder, begin, ending, *name, entry->d_name);
-        *name = et_arena_printf(&from->arena, "%.*s", (int)length, entry->d_name);
+        *name = et_arena_strndup(&from->arena, entry->d_name, length);
         if (!*name && !status)
             status = et_alloc_failed(error, "a name");
     }
@@ -116,7 +116,7 @@ int et_import_open_files(et_import *from, et_error *error)
                            "%s: the archive has several models, %s" ET_MARIAN_DECODER
                            " and %s; unpack it and name a folder",
                            from->folder, from->in_zip, name);
-        from->in_zip = et_arena_printf(&from->arena, "%.*s", (int)folder, name);
+        from->in_zip = et_arena_strndup(&from->arena, name, folder);
         if (!from->in_zip)
             return et_alloc_failed(error, "a name");
     }

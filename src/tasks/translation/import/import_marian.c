@@ -145,7 +145,7 @@ static int import_list_pieces(et_import *from, const char *name, et_value **toke
     *tokens = et_value_dict(&from->arena);
     while (!status && et_vocabulary_next_piece(bytes, length, &at, &piece)) {
         const et_value number = { .kind = ET_VALUE_INT, .integer = (int64_t)(*tokens)->count };
-        const char *text = et_arena_printf(&from->arena, "%.*s", (int)piece.length, piece.text);
+        const char *text = et_arena_strndup(&from->arena, piece.text, piece.length);
         if (!text || !et_value_append_copy(*tokens, text, &number))
             status = et_alloc_failed(error, "a vocabulary");
     }
@@ -298,7 +298,7 @@ static int read_settings(et_import *from, const char *text, size_t length, et_fo
     c->name = et_arena_printf(&from->arena, "%s: " ET_MARIAN_SETTINGS, c->name);
     if (length > SETTINGS_MAX)
         return et_fail(error, ET_EFORMAT, "%s is no text", c->name);
-    const char *copy = et_arena_printf(&from->arena, "%.*s", (int)length, text);
+    const char *copy = et_arena_strndup(&from->arena, text, length);
     if (!copy || !c->name)
         return et_alloc_failed(error, "settings");
     int status = et_yaml_parse(&values, &from->arena, copy, strlen(copy), c->name, error);

@@ -119,8 +119,7 @@ static int read_model(renumbering *r, const void *model, size_t length, const ch
     for (int32_t i = 0; whole && i < r->count; i++) {
         if (!et_vocabulary_next_piece(model, length, &at, &r->pieces[i]))
             break;
-        r->names[i] =
-            et_arena_printf(&r->arena, "%.*s", (int)r->pieces[i].length, r->pieces[i].text);
+        r->names[i] = et_arena_strndup(&r->arena, r->pieces[i].text, r->pieces[i].length);
         whole = r->names[i] && et_map_put(&r->by_text, r->names[i], i);
     }
     return whole ? ET_OK : et_alloc_failed(error, "a vocabulary");
@@ -352,7 +351,7 @@ static int set(et_import *from, et_value *vocabulary, const char *setting, part 
 {
     if (!language.length)
         return ET_OK;
-    const char *code = et_arena_printf(&from->arena, "%.*s", (int)language.length, language.text);
+    const char *code = et_arena_strndup(&from->arena, language.text, language.length);
     if (!code)
         return et_alloc_failed(error, "a language");
     et_value_set_string(vocabulary, setting, et_language_is_code(code) ? code : "mul");

@@ -50,14 +50,14 @@ int et_artifact_write_member(const char *folder, const et_artifact_member *membe
 /* "runs/a" for "runs/a/task_1"; for a path that does not end in a name, its "..". */
 static const char *run_of(const char *folder, et_arena *arena)
 {
-    char *text = et_arena_printf(arena, "%.*s", (int)et_path_length(folder), folder);
+    char *text = et_arena_strndup(arena, folder, et_path_length(folder));
     const char *base = text ? et_path_base(text) : "";
     if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
         return text ? et_arena_printf(arena, "%s/..", text) : NULL;
     if (base == text)
         return ".";
     size_t length = (size_t)(base - text);
-    return et_arena_printf(arena, "%.*s", (int)(length > 1 ? length - 1 : 1), text);
+    return et_arena_strndup(arena, text, length > 1 ? length - 1 : 1);
 }
 
 static int parse_member(et_artifact_member *member, const char *path, const char *folder,
