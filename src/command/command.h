@@ -63,10 +63,6 @@ const et_command *et_commands_find(const et_commands *all, const char *name);
 const et_command *et_command_of(const et_program *program, const et_task_kind *kind,
                                 const char *name);
 
-/* Runs the command of a row. If the row is a group, the first word names the command. Parses the
- * words by the command's usage into call->options. If a word asks for help, prints help instead. */
-int et_command_run(const et_command *row, const et_call *call, et_error *error);
-
 /* Exit code of an interrupted command that can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
 

@@ -50,11 +50,6 @@ bool et_ranks_may_run(const et_program *program, const char *command)
     return is;
 }
 
-bool et_ranks_are_first(void)
-{
-    return !et_comm_started_rank();
-}
-
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
 {
     et_comm *comm;

@@ -18,9 +18,6 @@ int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
 /* Whether ranks may start the command: it shares its work among them, or refuses them itself. */
 bool et_ranks_may_run(const et_program *program, const char *command);
 
-/* For lines that all ranks would print: whether this rank prints them, by the environment. */
-bool et_ranks_are_first(void);
-
 /* ET_EUSAGE if several ranks were started for work of one process; advice: the cure. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 

@@ -1,8 +1,8 @@
 /* The command of any program. Results go to standard output, everything else to standard error.
  *
- * This file has the table of general commands, finds the command to run, and sets the streams and
- * the exit code of the process. print.c prints messages, signals.c handles signals. A command is
- * a function that gets its arguments and returns a status; it prints results. */
+ * This file has the table of general commands, finds the command and runs it, and sets the streams
+ * and the exit code of the process. print.c prints messages, signals.c handles signals. A command
+ * is a function that gets its arguments and returns a status; it prints results. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include <etude/version.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
@@ -25,6 +26,7 @@
 #include "command/pages/pages.h"
 #include "command/print.h"
 #include "command/ranks.h"
+#include "engine/comm/comm.h"
 #include "engine/kernel/kernels.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -68,7 +70,7 @@ static void print_help(const et_program *program, FILE *to)
 /* For lines that all ranks would print: drops standard output of all other ranks from now on. */
 static void report_first(void)
 {
-    const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const int nowhere = et_comm_started_rank() ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
     if (nowhere < 0)
         return;
     dup2(nowhere, STDOUT_FILENO);
@@ -232,6 +234,97 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     return status;
 }
 
+static int run_with(const et_command *row, et_call *call, et_arena *arena, et_error *error)
+{
+    et_assert(row->usage && row->run);
+    et_command_line line;
+    call->options = et_arena_alloc(arena, row->usage->size + 1);
+    if (!call->options)
+        return et_alloc_failed(error, "options");
+    int status = et_command_line_open(&line, row->usage, call->options, call, arena, error);
+    if (!status)
+        status = et_command_line_parse(&line, error);
+    const et_option_slot *quiet = et_command_line_find(&line, "quiet", 5);
+    if (!status && !line.help && line.synonyms && !(quiet && *(const bool *)quiet->member) &&
+        !et_comm_started_rank())
+        et_print(stderr, "%-12s %s\n", "note", line.synonyms);
+    if (status)
+        return status;
+    if (!line.help)
+        return row->run(call, error);
+    et_command_line_help(stdout, &line, row->usage);
+    return ET_OK;
+}
+
+static void print_group(const et_command *row, const et_call *call, FILE *to)
+{
+    et_assert(row->commands && row->help);
+    fprintf(to, "usage: %s %s COMMAND [OPTION]...\n\n%s.\n\n", call->program->name, row->name,
+            row->help);
+    for (const et_command *one = row->commands; one->name; one++)
+        fprintf(to, "    %-10s %s\n", one->name, one->help);
+}
+
+/* The command that the first word names, and its call. whole: "data analyze". *row NULL: help was
+ * printed. */
+static int enter_group(const et_command **group, et_call *call, char whole[64], et_error *error)
+{
+    const et_command *row = *group;
+    if (!call->argc) {
+        print_group(row, call, stderr);
+        /* "train, predict or scaffold" */
+        et_strbuf names = ET_STRBUF_INIT;
+        for (const et_command *one = row->commands; one->name; one++)
+            et_strbuf_printf(&names, "%s%s",
+                             one == row->commands ? ""
+                             : one[1].name        ? ", "
+                                                  : " or ",
+                             one->name);
+        int status = et_fail(error, ET_EUSAGE, "%s: no command given: %s", row->name,
+                             et_strbuf_text(&names));
+        et_strbuf_release(&names);
+        return status;
+    }
+    const char *name = call->argv[0];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
+        print_group(row, call, stdout);
+        *group = NULL;
+        return ET_OK;
+    }
+    const et_command *one = row->commands;
+    while (one->name && strcmp(one->name, name))
+        one++;
+    if (!one->name) {
+        const char *names[ET_COMMANDS_MAX + 1] = { NULL };
+        for (int i = 0; i < ET_COMMANDS_MAX && row->commands[i].name; i++)
+            names[i] = row->commands[i].name;
+        return et_fail(error, ET_EUSAGE, "%s: no command %s%s", row->name, name,
+                       et_nearest_hint(name, names, "").text);
+    }
+    snprintf(whole, 64, "%s %s", call->command, name);
+    call->command = whole;
+    call->argc--;
+    call->argv++;
+    *group = one;
+    return ET_OK;
+}
+
+/* Runs the command of a row. If the row is a group, the first word names the command. Parses the
+ * words by the command's usage into call->options. If a word asks for help, prints help instead. */
+static int run_row(const et_command *row, const et_call *call, et_error *error)
+{
+    et_call own = *call;
+    char whole[64];
+    et_arena arena = ET_ARENA_INIT;
+    int status = row->commands ? enter_group(&row, &own, whole, error) : ET_OK;
+    if (status || !row)
+        return status;
+    et_assert(row->run && !row->commands);
+    status = row->usage ? run_with(row, &own, &arena, error) : row->run(&own, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 /* Before ranks are connected, every rank parses the same words and finds the same errors, so one
  * rank prints them. Later, a rank sends its own error to the others. A printed error has no
  * text. */
@@ -258,7 +351,7 @@ static int help_on_others(const et_call *call, const et_command *row, et_error *
         if (reported)
             continue;
         printf("\n%s of a %s model:\n\n", call->command, program->kinds[k]->name);
-        status = et_command_run(own, call, error);
+        status = run_row(own, call, error);
     }
     return status;
 }
@@ -274,7 +367,7 @@ static int run_command(const et_program *program, const char *name, int argc, ch
         report_first();
     int status = choose(&row, &call, &all, error);
     if (!status)
-        status = row ? et_command_run(row, &call, error) : unknown_command(&call, &all, error);
+        status = row ? run_row(row, &call, error) : unknown_command(&call, &all, error);
     if (!status && row)
         status = help_on_others(&call, row, error);
     return tell_once(program, row, status, error);
@@ -319,7 +412,7 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
 {
     /* Help goes to standard error, because nobody asked for it. */
     if (argc < 2) {
-        if (et_ranks_are_first())
+        if (!et_comm_started_rank())
             print_help(program, stderr);
         return tell_once(program, NULL, et_fail(error, ET_EUSAGE, "no command given"), error);
     }
