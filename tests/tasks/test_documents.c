@@ -423,6 +423,7 @@ static void test_documents__md_beyond(void **state)
           "[^1]: ```sh\n    make a\n    ```\n\n[^b]: ~~~~\n    c\n    ~~~~\n    D\n\nE\n" },
         { ET_DOCUMENT_MD, "a. one\n   two\nb. three\n\n(@) four\n(@) five\n\nsix\n(a) seven\n",
           "A. ONE TWO\nB. THREE\n\n(@) FOUR\n(@) FIVE\n\nSIX (A) SEVEN\n" },
+        { ET_DOCUMENT_MD, "*[AB]: a\nb\n\n*[C]: d", "*[AB]: A\nB\n\n*[C]: D" },
         { ET_DOCUMENT_MD, "::: mermaid\na --> b\n\nc\n:::\nd\n\n::: math\ne\n```\nf\n```\n",
           "::: mermaid\na --> b\n\nc\n:::\nD\n\n::: math\nE\n```\nf\n```\n" },
         { ET_DOCUMENT_MD, "::: math\na\n\n::: code\nb\n:::\n\n:::tip\nc\n:::",

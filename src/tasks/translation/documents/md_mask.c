@@ -112,7 +112,14 @@ static bool mask_container(et_md_mask *m, const line *l)
     return true;
 }
 
-/* !!! note "A title", with an indented text. The line is not part of a paragraph after it. */
+/* The end of a line that is not part of a paragraph after it stays. */
+static bool keep_line_end(et_md_mask *m, const line *l)
+{
+    return m->original[l->next - 1] != '\n' ||
+           et_spans_add(&m->kept, (et_span){ .start = l->next - 1, .length = 1 });
+}
+
+/* !!! note "A title", with an indented text. */
 static bool mask_admonition(et_md_mask *m, const line *l)
 {
     size_t from = find(m, l->at, l->end, "\"") + 1, end = l->end;
@@ -120,9 +127,7 @@ static bool mask_admonition(et_md_mask *m, const line *l)
         end--;
     if (from >= l->end)
         from = end = l->end;
-    const et_span line_end = { .start = l->next - 1, .length = 1 };
-    return mask_line(m, l, "- ", from, end > from ? end - 1 : l->end) &&
-           et_spans_add(&m->kept, line_end);
+    return mask_line(m, l, "- ", from, end > from ? end - 1 : l->end) && keep_line_end(m, l);
 }
 
 static bool is_admonition(const et_md_mask *m, const line *l)
@@ -233,7 +238,8 @@ static bool take_line(et_md_mask *m, const line *l)
         return true;
     }
     if (note)
-        return mask_line(m, &item, "- ", item.at + note, l->end);
+        return mask_line(m, &item, "- ", item.at + note, l->end) &&
+               (begins(m, item.at, l->end, "[^") || keep_line_end(m, &item));
     if (item.quote && begins(m, item.at, l->end, "[!")) {
         size_t at = find(m, item.at, l->end, "]");
         if (at == item.at + 2 + run(m, item.at + 2, l->end, NAMES)) {
