@@ -176,17 +176,20 @@ static void add_markup(reader *r, size_t from, size_t to, size_t first, size_t l
     et_strbuf_release(&tag);
 }
 
-/* "a. ", "(2) ", "#. " and "(@) " of Pandoc: an item of a list. */
+/* "a. ", "iv. ", "(2) ", "#. " and "(@name) " of Pandoc: an item of a list. */
 static bool is_item(const reader *r, size_t at)
 {
-    static const char marks[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ#@";
+    static const char marks[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ#@_-";
     const char *text = text_of(r);
     const size_t from = at + (at < r->d->length && text[at] == '(');
+    const size_t most = from < r->d->length && text[from] == '@' ? 40 : 5;
     size_t end = from;
-    while (end < r->d->length && end - from < 5 && is_among(text[end], marks))
+    while (end < r->d->length && end - from < most && is_among(text[end], marks))
         end++;
     return end > from && end + 1 < r->d->length && text[end + 1] == ' ' &&
-           (text[end] == ')' || (text[end] == '.' && from == at && end - from == 1));
+           (text[end] == ')' || (text[end] == '.' && from == at &&
+                                 (end - from == 1 || strspn(text + at, "ivxIVX") == end - at)));
 }
 
 static bool is_no_sentence(const reader *r, size_t at)
