@@ -426,6 +426,8 @@ static void test_documents__md_beyond(void **state)
         { ET_DOCUMENT_MD, "*[AB]: a\nb\n\n*[C]: d", "*[AB]: A\nB\n\n*[C]: D" },
         { ET_DOCUMENT_MD, "i. a\nii. b\niii. c\nvi d\n\n(@one-two) e\n(@three_four) f\n",
           "I. A\nII. B\nIII. C VI D\n\n(@one-two) E\n(@three_four) F\n" },
+        { ET_DOCUMENT_MD, "+++ {\"tags\": [\"a b\"]}\n\nc\n\n+++\nd\n+++ {e} f\n",
+          "+++ {\"tags\": [\"a b\"]}\n\nC\n\n+++\nD\n+++ {e} F\n" },
         { ET_DOCUMENT_MD, "::: mermaid\na --> b\n\nc\n:::\nd\n\n::: math\ne\n```\nf\n```\n",
           "::: mermaid\na --> b\n\nc\n:::\nD\n\n::: math\nE\n```\nf\n```\n" },
         { ET_DOCUMENT_MD, "::: math\na\n\n::: code\nb\n:::\n\n:::tip\nc\n:::",

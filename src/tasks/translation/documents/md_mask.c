@@ -191,7 +191,7 @@ static bool is_leaf(const et_md_mask *m, const line *l)
 }
 
 /* \newpage, \vspace{1em} of LaTeX; the lines of pymdownx and VitePress that include a file; (name)=
- * of MyST, a target of references. */
+ * and +++ {"tags": []} of MyST, a target of references and a break between cells. */
 static bool is_command(const et_md_mask *m, const line *l)
 {
     const size_t name = run(m, l->at + 1, l->end, LOWER UPPER);
@@ -200,6 +200,7 @@ static bool is_command(const et_md_mask *m, const line *l)
            (begins(m, l->at, l->end, "<<< ") && run(m, l->at + 4, l->end, "@./~")) ||
            (begins(m, l->at, l->end, "(") && l->end - l->at > 3 &&
             begins(m, l->end - 2, l->end, ")=") && find(m, l->at, l->end, " ") == l->end) ||
+           (begins(m, l->at, l->end, "+++ {") && begins(m, l->end - 1, l->end, "}")) ||
            (name > 1 && begins(m, l->at, l->end, "\\") && !begins(m, l->at, l->end, "\\begin{") &&
             (after == l->end ||
              (run(m, after, l->end, "[{") && strchr("]}", m->original[l->end - 1]) &&
