@@ -35,7 +35,7 @@ typedef struct et_attribute {
 /* Facts in the attributes of a tag about its other attributes. */
 typedef struct et_attributes {
     bool kept;        /* translate="no" or class="notranslate" */
-    bool read;        /* translate="yes" */
+    bool read;        /* translate="yes", or without a value */
     bool description; /* name="description" */
     bool button;      /* type="submit", "button" or "reset" */
 } et_attributes;
@@ -88,7 +88,7 @@ static void attributes_add(et_attributes *found, const et_attribute *a)
     const char *name = colon ? colon + 1 : a->name;
     if (is_word(name, a->name_length - (size_t)(name - a->name), "translate")) {
         found->kept |= is_word(a->value, a->length, "no");
-        found->read |= is_word(a->value, a->length, "yes");
+        found->read |= !a->length || is_word(a->value, a->length, "yes");
     }
     found->kept |= is_named(a, "class") && has_word(a, "notranslate");
     found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
@@ -417,6 +417,8 @@ static et_attributes scan(const GumboElement *e)
         const et_attribute a = attribute_of(e->attributes.data[i]);
         if (a.value)
             attributes_add(&all, &a);
+        else
+            all.read |= is_named(&a, "translate");
     }
     return all;
 }
