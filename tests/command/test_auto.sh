@@ -29,7 +29,7 @@ done
 says 0 written init --experiment tabular/auto init.yaml
 "$etude" list tabular/auto --yaml >list.yaml
 for file in init list; do
-    try 0 '^done ' from-$file --config $file.yaml --time-limit 1s
+    try 0 '^done ' from-$file --config $file.yaml --set task.budget=1
     grep -q '^ *type: linear$' from-$file/members/linear_1/params.yaml ||
         fail "$file: a candidate has the settings of the file"
 done
