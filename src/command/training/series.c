@@ -462,6 +462,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     job.training.device = s->device;
     job.training.judged = true;
     job.quiet = !s->args->verbose;
+    job.among = true;
     job.reported = &s->reported;
     job.share = share;
     if (!share && !s->args->quiet)
