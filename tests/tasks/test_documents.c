@@ -141,6 +141,13 @@ static void test_documents__spans(void **state)
         "mailto:a@example.org",
         "some.one+x@mail.example.org",
         "x_y@example.org",
+        "{/link}",
+        "{größe}",
+        "%(größe)s",
+        "%<width>.2f",
+        ":Name",
+        "$t(key)",
+        "$t(a.b, { \"count\": {{n}} })",
     };
     static const char *const texts[] = { "50% of all", "a { b }", "$ 3", "%",  "{",
                                          "{{",         "100 %",   "a@b", "@",  "{a b}",

@@ -17,6 +17,7 @@
 #define LETTERS UPPER "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
 #define NAMES   LETTERS DIGITS "_"
+#define WORDS   NAMES "\x80" /* and letters of all scripts */
 
 bool et_spans_add(et_spans *spans, et_span span)
 {
@@ -36,13 +37,14 @@ typedef struct rest {
     size_t left;
 } rest;
 
-/* Bytes at the start of the rest, after skip, that are among `among`; at most `most`. */
+/* Bytes at the start of the rest, after skip, that are among `among`; at most `most`. \x80 in
+ * `among`: all bytes that are not ASCII. */
 static size_t run(rest r, size_t skip, const char *among, size_t most)
 {
     size_t length = 0;
-    while (skip + length < r.left && length < most && r.at[skip + length] &&
-           strchr(among, r.at[skip + length]))
-        length++;
+    for (char c; skip + length < r.left && length < most; length++)
+        if (!(c = r.at[skip + length]) || !strchr(among, c & 0x80 ? '\x80' : c))
+            break;
     return length;
 }
 
@@ -52,11 +54,11 @@ static bool has(rest r, size_t skip, const char *text)
     return r.left >= skip + length && !memcmp(r.at + skip, text, length);
 }
 
-/* {name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name], with skip bytes
- * before the bracket. Braces after $ and # may have expressions. */
+/* {name}, {/name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name],
+ * with skip bytes before the bracket. Braces after $ and # may have expressions. */
 static size_t bracketed(rest r, size_t skip)
 {
-    static const char inner[] = NAMES ".,:!#$-|+<>=%[]";
+    static const char inner[] = WORDS ".,:!#$-|+<>=%[]";
     const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 1, "%");
     const bool any = statement || (skip && *r.at != '%' && has(r, skip, "{"));
     const char *end = twice               ? "}}"
@@ -66,9 +68,10 @@ static size_t bracketed(rest r, size_t skip)
     size_t at = skip + (twice || statement ? 2 : 1);
     if (!twice && !statement && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
+    at += !skip && has(r, at, "/") && run(r, at + 1, LETTERS, 1);
     for (const size_t from = at; at - from < PLACEHOLDER_MAX && !has(r, at, end); at++)
         if (at >= r.left || !r.at[at] ||
-            !(strchr(inner, r.at[at]) || (any && !strchr("{}", r.at[at])) ||
+            !(run(r, at, inner, 1) || (any && !strchr("{}", r.at[at])) ||
               (twice && strchr(" /^&'\"()", r.at[at]))))
             return 0;
     return has(r, at, end) ? at + strlen(end) : 0;
@@ -78,7 +81,7 @@ static size_t bracketed(rest r, size_t skip)
 static size_t format_of_icu(rest r)
 {
     size_t at = 1 + run(r, 1, " ", 4);
-    const size_t name = run(r, at, NAMES, PLACEHOLDER_MAX);
+    const size_t name = run(r, at, WORDS, PLACEHOLDER_MAX);
     at += name;
     at += run(r, at, " ", 4);
     if (!name || !has(r, at, ","))
@@ -97,6 +100,18 @@ static size_t format_of_icu(rest r)
     return 0;
 }
 
+/* $t(key), $t(key, { "count": {{n}} }) of i18next. */
+static size_t nested(rest r)
+{
+    int depth = 0;
+    for (size_t at = 2; at < r.left && at < 4 * (size_t)PLACEHOLDER_MAX; at++) {
+        depth += (r.at[at] == '(') - (r.at[at] == ')');
+        if (!depth)
+            return at + 1;
+    }
+    return 0;
+}
+
 /* Bytes of 5, *, *1$. */
 static size_t width_of_printf(rest r, size_t at)
 {
@@ -110,22 +125,23 @@ static size_t width_of_printf(rest r, size_t at)
  * neither number nor name. after_digit: 50%of has no directive. */
 static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
 {
-    size_t at = 1, count = run(r, 1, DIGITS, 4);
+    size_t at = 1, count = run(r, 1, DIGITS, 4), whole = 0;
     const bool round = has(r, 1, "("), angle = has(r, 1, "<") && !after_digit;
     *ordered = false;
     if (round || angle) {
-        count = run(r, 2, NAMES ".-", PLACEHOLDER_MAX);
+        count = run(r, 2, WORDS ".-", PLACEHOLDER_MAX);
         if (!count || !has(r, 2 + count, round ? ")" : ">"))
             return 0;
         at = 3 + count;
-        if (angle && !run(r, at, LETTERS, 1))
+        whole = angle ? at : 0;
+        if (has(r, 1, "<PRI"))
             return at;
     } else if (count && has(r, 1 + count, "$")) {
         at = 2 + count;
     } else {
         *ordered = true;
     }
-    at += run(r, at, "-+#0'", 5);
+    at += run(r, at, angle ? "-+#0" : "-+#0'", 5);
     at += run(r, at, ",", 1) && run(r, at + 1, DIGITS ".df", 1); /* %,d of Java */
     at += width_of_printf(r, at);
     if (has(r, at, "."))
@@ -146,7 +162,7 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
                       (*ordered ? run(r, at + 1, UPPER, 1) && !run(r, at + 2, UPPER, 1)
                                 : run(r, at + 1, LETTERS, 1));
     const size_t letters = letter && !word ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
-    return !letter || (letters && after_digit) ? 0 : at + 1 + letters;
+    return !letter ? whole : letters && after_digit ? 0 : at + 1 + letters;
 }
 
 /* A directive that begins with %. */
@@ -186,8 +202,7 @@ static size_t sigil(rest r, bool after_space)
     const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX);
     const bool letter = run(r, 1, LETTERS "_", 1);
     const bool small = letter && !run(r, 1, UPPER, 1);
-    return letter && (*r.at != ':' || (after_space && small)) && (*r.at != '@' || small) ? name + 1
-                                                                                         : 0;
+    return letter && (*r.at != ':' || after_space) && (*r.at != '@' || small) ? name + 1 : 0;
 }
 
 /* before: the byte before text; 0: none. */
@@ -205,7 +220,7 @@ static size_t placeholder(rest r, char before, bool *ordered)
         return found;
     case '$':
     case '#':
-        found = has(r, 1, "{") || *r.at == '$' ? bracketed(r, 1) : 0;
+        found = has(r, 0, "$t(") ? nested(r) : has(r, 1, "{") || *r.at == '$' ? bracketed(r, 1) : 0;
         return found || *r.at == '#' || !begins ? found : sigil(r, false);
     case '@':
     case ':':
