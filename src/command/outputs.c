@@ -235,6 +235,10 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
     if (!path || outputs->status)
         return outputs->status;
     int status = outputs->failed ? et_alloc_failed(error, "names of files") : ET_OK;
+    if (!status && !strcmp(path, "-"))
+        status =
+            et_fail(error, ET_EUSAGE,
+                    "- does not mean standard output; name a file (./- is a file of this name)");
     if (!status && !stat(path, &file))
         status = check_read(outputs, path, &file, error);
     if (!status && !(status = check_run(outputs, path, error)) &&

@@ -416,6 +416,7 @@ cmp -s out.jsonl expected.jsonl || fail "out.jsonl are no lines of JSON"
 "$etude" predict run rows.csv --output out.csv --output-format jsonl
 cmp -s out.csv expected.jsonl || fail "--output-format does not count"
 says 2 'JSON lines or CSV' "$etude" predict run rows.csv --output out.tsv
+says 2 '--output: - does not mean standard output; name a file' "$etude" predict run rows.csv --output -
 "$etude" predict --help >out
 grep -q 'batch-size N' out || fail "help"
 echo "predictions of rows in $(ls | wc -l) ways"
