@@ -104,12 +104,17 @@ static int begin(et_train_settings *settings, const et_train_args *args, const e
     const char *name = args->experiment;
     int status = ET_OK;
     /* A file may name its experiment: a run's own params.yaml does. */
-    for (size_t i = 0; i < args->config.count && !name && !status; i++)
-        status = et_experiment_named_in(&name, program, args->config.items[i], arena, error);
+    const char *file = NULL;
+    for (size_t i = 0; i < args->config.count && !name && !status; i++) {
+        file = args->config.items[i];
+        status = et_experiment_named_in(&name, program, file, arena, error);
+    }
     if (status)
         return status;
-    if (name)
-        return et_experiment_begin(experiment, program, name, arena, error);
+    if (name) {
+        status = et_experiment_begin(experiment, program, name, arena, error);
+        return status && file ? et_fail_while(error, status, "%s", file) : status;
+    }
     /* No name is given: an existing run has its experiment. */
     if (et_model_dir_has_run(args->model_dir))
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);

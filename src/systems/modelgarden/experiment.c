@@ -250,20 +250,20 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 
 #define NAME_KEY "experiment" /* in addition to the fields: the experiment of a settings file */
 
-/* Reads the name in a file; *name NULL: the file names no experiment. *line: line of the key, for
- * messages; not set without the key. */
-static int find_name(const char **name, int *line, const et_value *dict, const char *path,
+/* Reads the name in a file; *name NULL: the file names no experiment. *where: file and line of the
+ * key, for messages; not set without the key. JSON has no lines. */
+static int find_name(const char **name, et_path *where, const et_value *dict, const char *path,
                      const et_program *program, et_error *error)
 {
     const et_value *found = et_value_get(dict, NAME_KEY);
     *name = NULL;
     if (!found)
         return ET_OK;
-    *line = found->line;
+    *where = found->line ? et_path_print("%s:%d", path, found->line) : et_path_print("%s", path);
     if (found->kind != ET_VALUE_STRING)
         return et_fail(error, ET_ECONFIG,
-                       "%s:%d: " NAME_KEY ": needs a name, not %s; `%s list` shows all", path,
-                       found->line, et_value_kind_name(found->kind), program->name);
+                       "%s: " NAME_KEY ": needs a name, not %s; `%s list` shows all", where->text,
+                       et_value_kind_name(found->kind), program->name);
     *name = found->string;
     return ET_OK;
 }
@@ -285,9 +285,9 @@ int et_experiment_named_in(const char **name, const et_program *program, const c
                            et_arena *arena, et_error *error)
 {
     et_value *dict;
-    int line = 0;
+    et_path where;
     int status = et_settings_parse_file(&dict, path, arena, error);
-    return status ? status : find_name(name, &line, dict, path, program, error);
+    return status ? status : find_name(name, &where, dict, path, program, error);
 }
 
 /* Refuses settings of another experiment: a file omits different settings for each experiment. */
@@ -295,15 +295,15 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
                          et_arena *arena, et_error *error)
 {
     const char *name;
-    int line = 0;
-    int status = find_name(&name, &line, dict, path, experiment->program, error);
+    et_path where;
+    int status = find_name(&name, &where, dict, path, experiment->program, error);
     if (status)
         return status;
     if (name && strcmp(name, experiment->name))
         return et_fail(error, ET_ECONFIG,
-                       "%s:%d: these are settings for %s, not for %s; choose that experiment, or "
+                       "%s: these are settings for %s, not for %s; choose that experiment, or "
                        "remove the line",
-                       path, line, name, experiment->name);
+                       where.text, name, experiment->name);
     const et_value *rest = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
     if (!rest)
         return et_alloc_failed(error, "settings");
@@ -584,8 +584,8 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
                      const char *path, et_arena *arena, et_error *error)
 {
     const char *name = NULL;
-    int line = 0;
-    int status = find_name(&name, &line, dict, path, program, error);
+    et_path where;
+    int status = find_name(&name, &where, dict, path, program, error);
     if (!status && !name)
         status = et_fail(error, ET_EFORMAT,
                          "%s: it does not name its " NAME_KEY
@@ -600,7 +600,7 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
     const bool whole = group->kind == ET_FIELD_KIND_END;
     status = begin_named(experiment, program, name, !whole, arena, error);
     if (status)
-        return et_fail_while(error, status, "%s:%d", path, line);
+        return et_fail_while(error, status, "%s", where.text);
     leave_unknown_rule(experiment, dict);
     status = read_settings(experiment, dict, path, arena, error);
     /* No person has set them in this process. */
@@ -626,12 +626,13 @@ int et_experiment_open_own(et_experiment *experiment, const et_program *program,
     const char *path = et_artifact_path(artifact, ET_RUN_SETTINGS, arena), *name = NULL;
     const char *own = program->kinds[0]->experiments->name; /* "translation/tiny" */
     et_value *dict;
-    int line = 0, number;
+    et_path where;
+    int number;
     int status = path ? check_run(program, artifact, error) : et_alloc_failed(error, "a path");
     if (!status)
         status = read_tree(&dict, artifact, path, arena, error);
     if (!status)
-        status = find_name(&name, &line, dict, path, program, error);
+        status = find_name(&name, &where, dict, path, program, error);
     if (!status && name && strncmp(name, own, strcspn(own, "/") + 1) != 0 &&
         !et_experiment_find(program, name, &number))
         return et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a %s task", artifact->name,
