@@ -43,6 +43,8 @@ tells 0 '^chrF2' evaluate --data a.en a.de p -q
 cmp out by-word
 says 2 'or both in one file of pairs' evaluate p a.en
 says 2 'name the files twice; use one of them' evaluate p a.en a.de --data pairs.tsv
+says 2 'pairs.tsv has both languages by its name; give one file of pairs alone' evaluate p a.en pairs.tsv
+says 2 'all.tmx is a translation memory by its name' evaluate p all.tmx a.de
 for words in 'pairs.tsv a.de' 'pairs.tsv pairs.tsv'; do
     # shellcheck disable=SC2086
     says 2 'pairs.tsv has both languages by its name; give one file of pairs alone' evaluate p $words

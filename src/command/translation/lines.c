@@ -402,13 +402,21 @@ int et_parallel_take(et_parallel_args *args, const char *command, et_error *erro
         args->source = items[0];
         args->reference = data->given[last].count > 1 ? items[1] : NULL;
     }
-    /* "PAIRS.tsv", "PAIRS.tsv.gz" */
-    args->pairs = args->source &&
-                  (et_path_ends(args->source, ".tsv") || et_path_ends(args->source, ".tsv.gz"));
-    if (args->pairs && args->reference)
-        return et_fail(error, ET_EUSAGE,
-                       "%s: %s has both languages by its name; give one file of pairs alone",
-                       command, args->source);
+    const char *const paths[] = { args->source, args->reference };
+    for (int i = 0; i < 2; i++) {
+        const char *path = paths[i];
+        if (path && et_path_ends(path, ".tmx"))
+            return et_fail(error, ET_EUSAGE,
+                           "%s: %s is a translation memory by its name; make two text files of it, "
+                           "with a sentence a line",
+                           command, path);
+        const bool pairs = path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
+        if (pairs && args->reference)
+            return et_fail(error, ET_EUSAGE,
+                           "%s: %s has both languages by its name; give one file of pairs alone",
+                           command, path);
+        args->pairs |= pairs;
+    }
     return ET_OK;
 }
 
