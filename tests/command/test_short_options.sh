@@ -46,6 +46,8 @@ train 3 'early_stopping.patience: needs validations' run \
 
 train 0 'warning: trainer.early_stopping: this run does not validate' --experiment translation/tiny blind \
     --data 'a: text' 'a: text' --steps 2 --vocab-size 60 --set "$small" --patience 3
+train 0 'warning: trainer.early_stopping: this run does not validate' --experiment translation/tiny blind2 \
+    --data 'a: text' 'a: text' --steps 2 --vocab-size 60 --set "$small" --set trainer.early_stopping.target=1
 for mode in train train_and_post_eval; do
     train 0 'early_stopping: this run .*; choose --mode train_and_eval' --experiment translation/tiny "$mode" \
         --mode "$mode" --data 'a: text' 'a: text' --valid 'a: text' 'a: text' --steps 2 --vocab-size 60 \

@@ -393,7 +393,7 @@ static void append_progress(et_strbuf *out, const et_run_overview *o)
         et_strbuf_append(out, "no step logged yet");
     if (steps > 0)
         et_strbuf_printf(out, " of %s", et_format_count(steps).text);
-    if (!isnan(epoch))
+    if (done >= 0 && !isnan(epoch))
         et_strbuf_printf(out, ", %s epochs", et_format_value(epoch).text);
     if (*state)
         et_strbuf_printf(out, "; %s", state);

@@ -390,8 +390,10 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
     const int64_t interval = at_end ? NEVER : t->plan.validation_interval;
     et_evaluator *evaluator = evaluator_of(t);
     const bool stops_early = t->best_metric && evaluator && !at_end;
-    if ((!evaluator || at_end) && t->plan.early_stopping.patience &&
-        et_fields_was_given(&t->experiment->given, "trainer.early_stopping.patience"))
+    if ((!evaluator || at_end) &&
+        (t->targeted ||
+         (t->plan.early_stopping.patience &&
+          et_fields_was_given(&t->experiment->given, "trainer.early_stopping.patience"))))
         et_log(
             ET_LOG_WARNING,
             "trainer.early_stopping: this run does not validate%s, so it does not stop early; %s",
