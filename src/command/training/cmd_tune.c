@@ -329,6 +329,19 @@ static int read_settings(tuning *t, et_error *error)
     return status;
 }
 
+/* What --search has changed, but all trials have in common; NULL: nothing. */
+static const char *fixed_option(const tuning *t, const et_train_args *args, const et_experiment *e)
+{
+    return args->model_dir                                 ? "the directory"
+           : args->mode_name                               ? "--mode"
+           : args->time_limit > 0                          ? "--time-limit"
+           : args->workers || args->servers || args->keys  ? "the cluster"
+           : args->pretrain_steps                          ? "--pretrain-steps"
+           : args->profiling.path || args->profiling.steps ? "--profile"
+           : e->trainer.train_steps != t->length           ? "the length (--steps, --epochs)"
+                                                           : NULL;
+}
+
 /* Leaves out trials whose settings do not fit together. If all are left out, the first message is
  * the error. */
 static int check_candidates(tuning *t, et_error *error)
@@ -340,7 +353,12 @@ static int check_candidates(tuning *t, et_error *error)
         et_train_args args;
         et_train_settings settings = { .arena = &arena };
         et_error reason = ET_ERROR_INIT;
+        const char *fixed;
         int status = configure(&settings, &args, &call, t, &t->candidate[i], 0, &reason);
+        if (!status && (fixed = fixed_option(t, &args, &settings.experiment)))
+            status = et_fail(&reason, ET_EUSAGE,
+                             "%s: tune sets it for all trials, so --search cannot try values of it",
+                             fixed);
         et_initial_close(&settings.initial);
         et_arena_release(&arena);
         t->candidate[i].rung = status ? -1 : 0;

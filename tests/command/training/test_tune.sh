@@ -166,6 +166,8 @@ mistake 2 'the first bound must be the smaller one' --search lr=2..1
 mistake 2 'with :log both bounds must be above 0' --search lr=0.0..1:log
 mistake 2 'lr is given twice' --search lr=1..2 --search lr=2..3
 mistake 2 'no option --layer' --search layer=1..2
+mistake 2 'the length (--steps, --epochs): tune sets it for all trials' --search epochs=1,2
+mistake 2 'the directory: tune sets it for all trials' --search model-dir=a,b
 mistake 3 'task.model.mlp.wide' --search task.model.mlp.wide=1..2
 says 3 'trial 1: train.csv: there is no column "kin"' tune tabular/mlp gone \
     --data train.csv --target kin --epochs 9 --search lr=1e-4..1e-2
