@@ -60,7 +60,11 @@ for delay in 0.4 0.7 1.1 1.5 0.9; do
     "$etude" tune tabular/mlp killed $options >killed.out 2>killed.err &
     pid=$!
     sleep $delay
-    ! kill -0 $pid 2>/dev/null || [ $delay != 1.1 ] || says 1 'killed: another process searches there' tune tabular/mlp killed $options
+    # Stopped, so that it cannot end meanwhile.
+    if [ $delay = 0.7 ] && kill -STOP $pid 2>/dev/null && sleep 0.1 && grep -q '^[^)]*) T' /proc/$pid/stat 2>/dev/null; then
+        # shellcheck disable=SC2086
+        says 1 'killed: another process searches there' tune tabular/mlp killed $options
+    fi
     kill -9 $pid 2>/dev/null && kills=$((kills + 1))
     wait $pid 2>/dev/null || true
     sleep 0.3
