@@ -85,6 +85,11 @@ same got "no header, by another word"
 gzip <rows.csv >rows.csv.gz
 "$etude" predict --model-dir run --input rows.csv.gz --output got
 same got "gzip, --output"
+"$etude" predict --model-dir run --input rows.csv --output got.gz && gzip -dc got.gz >got
+same got "an output called .gz"
+"$etude" predict --model-dir run --input rows.csv --output got.csv.gz
+"$etude" predict --model-dir run --input rows.csv --output got.csv
+gzip -dc got.csv.gz | cmp - got.csv || fail "CSV called .gz"
 awk -F, '{ printf "{\"wide\": %s, \"colour\": \"%s\", \"long\": %s, \"more\": [1]}\n", $2, $3, $1 }' \
     rows.csv >rows.jsonl
 "$etude" predict --model-dir run --input rows.jsonl >got

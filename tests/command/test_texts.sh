@@ -73,6 +73,11 @@ printf '%s {name_of_it}\n' "$first" >placeholder
 printf '%s {name_of_it}\n' "$one" >expected
 translate --format text --output got placeholder
 same expected got "a placeholder"
+translate --format text --output got.gz placeholder
+gzip -dc got.gz >got
+same expected got "an output called .gz"
+"$etude" evaluate run --source lines --reference lines --output got.gz >scores 2>said
+gzip -dc got.gz | cmp - plain || fail "evaluate, an output called .gz"
 grep -q '^in parts     1 of 1 segments: .* placeholder:1$' log || fail "not said"
 translate --format text --quiet placeholder >got
 same expected got "quiet"

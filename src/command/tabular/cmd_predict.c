@@ -17,6 +17,7 @@
 #include "command/tabular/decision.h"
 #include "command/tabular/tabular_commands.h"
 #include "data/table/schema/schema.h"
+#include "formats/records/packed.h"
 #include "tasks/tabular/predict/prediction_lines.h"
 
 typedef struct predict_options {
@@ -47,7 +48,7 @@ static const et_option options[] = {
     ET_OPTION_CHECKPOINT(predict_options, options.checkpoint),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
     ET_OPTION_TEXT(predict_options, output, "output", "FILE",
-                   "predictions (default: standard output)"),
+                   "predictions, plain or .gz (default: standard output)"),
     ET_OPTION_CHOICE(predict_options, rows.format, "input-format", "csv|tsv|jsonl", input_formats,
                      "format of the rows (default: by the file's name, or csv)"),
     ET_OPTION_CHOICE(predict_options, output_format, "output-format", "jsonl|csv", output_formats,
@@ -88,7 +89,7 @@ static const et_option options_of_tfx[] = {
                    .missing = "the model"),
     ET_OPTION_TEXT(predict_options, rows.path, "input", "FILE", "rows (default: standard input)"),
     ET_OPTION_TEXT(predict_options, output, "output", "FILE",
-                   "predictions (default: standard output)"),
+                   "predictions, plain or .gz (default: standard output)"),
     ET_OPTION_COUNT(predict_options, batch_size, "batch-size", "N", 1, ET_PREDICTOR_BATCH_MAX,
                     "rows per computed batch (default: 10)", .field.default_number = 10),
     ET_OPTION_END
@@ -100,7 +101,7 @@ const et_usage et_usage_tfx_predict = { options_of_tfx, sizeof(predict_options),
 
 static int check(predict_options *args, et_error *error)
 {
-    static const char *const others[] = { ".tsv", ".xlsx", ".parquet", ".html" };
+    static const char *const others[] = { ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".html" };
     if (!et_csv_character(&args->rows.delimiter, args->delimiter))
         return et_fail(error, ET_EUSAGE, "--delimiter %s: give one character, or tab",
                        args->delimiter);
@@ -112,8 +113,10 @@ static int check(predict_options *args, et_error *error)
                            "--output %s: predictions are JSON lines or CSV; give a file .jsonl or "
                            ".csv, or --output-format",
                            args->output);
-    args->form.csv = args->output_format ? args->output_format == 2
-                                         : args->output && et_path_ends(args->output, ".csv");
+    args->form.csv = args->output_format == 2;
+    if (!args->output_format && args->output)
+        args->form.csv =
+            et_path_ends(args->output, ".csv") || et_path_ends(args->output, ".csv.gz");
     args->rows.lenient = args->skip;
     args->rows.rows = args->options.batch_size = args->batch_size;
     int status = et_name_list_read(&args->form.keep, "--keep", &args->keep, &args->arena, error);
@@ -130,7 +133,7 @@ typedef struct prediction {
     et_decision decision;
     et_prediction_lines lines;
     et_row_filter filter;
-    et_file_writer file;
+    et_packed_writer *file; /* NULL: standard output */
 } prediction;
 
 /* As et_print_results, straight to standard output, past its buffer. */
@@ -138,8 +141,8 @@ static int write_results(void *self, const char *bytes, size_t length, et_error 
 {
     prediction *all = self;
     et_assert(bytes && length);
-    if (all->args->output)
-        return et_file_writer_write(&all->file, bytes, length, error);
+    if (all->file)
+        return et_packed_write(all->file, bytes, length, error);
     if (!isatty(STDOUT_FILENO))
         return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
     et_print_results(stdout, bytes, length);
@@ -164,7 +167,9 @@ static int open_all(prediction *all, et_error *error)
         (status = et_prediction_lines_open(&all->lines, p, &form, error)) ||
         (status = et_row_reader_open(&all->filter.reader, &rows, p->model->encoder, error)))
         return status;
-    return args->output ? et_file_writer_open(&all->file, args->output, error) : ET_OK;
+    return args->output ? et_packed_writer_open(&all->file, args->output,
+                                                et_path_ends(args->output, ".gz"), error)
+                        : ET_OK;
 }
 
 #define NAMES_SHOWN 12
@@ -192,7 +197,7 @@ static void tell_waiting(const prediction *all)
 
 static int predict(predict_options *args, const et_call *call, et_error *error)
 {
-    prediction all = { .args = args, .file = { .fd = -1 } };
+    prediction all = { .args = args };
     int status = et_ranks_refuse(
         call, "it already uses all cores of a machine, so give each process a part of the rows",
         error);
@@ -216,8 +221,10 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
     if (!status && !filter->blocks)
         et_log(ET_LOG_WARNING, "%s: no rows, so no predictions",
                args->rows.path ? args->rows.path : "standard input");
-    if (all.file.fd >= 0)
-        status = et_file_writer_end(&all.file, status, error);
+    if (!status && all.file)
+        status = et_packed_writer_commit(all.file, error);
+    else
+        et_packed_writer_abandon(all.file);
     if (!status)
         et_row_filter_warn(filter);
     et_row_filter_release(filter);

@@ -45,6 +45,7 @@
 #include "command/translation/translation_commands.h"
 #include "data/text/sentences.h"
 #include "engine/comm/together.h"
+#include "formats/records/packed.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/documents/document.h"
 
@@ -132,9 +133,8 @@ typedef struct documents {
 /* Standard output, flushed after each write, or a file that becomes visible when it is complete.
  * After a failure there is no file. Only rank 0 writes. */
 typedef struct line_output {
-    bool file, open;
-    bool silent; /* another rank's */
-    et_file_writer writer;
+    et_packed_writer *file; /* NULL: standard output */
+    bool silent;            /* another rank's */
 } line_output;
 
 /* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
@@ -142,7 +142,7 @@ static int line_output_write(line_output *output, et_strbuf *text, et_error *err
 {
     int status = text->failed ? et_alloc_failed(error, "translations") : ET_OK;
     if (!status && output->file) {
-        status = et_file_writer_write(&output->writer, et_strbuf_text(text), text->length, error);
+        status = et_packed_write(output->file, et_strbuf_text(text), text->length, error);
     } else if (!status && !output->silent) {
         et_print_results(stdout, et_strbuf_text(text), text->length);
         if (fflush(stdout))
@@ -286,7 +286,8 @@ static const et_option options[] = {
                    "lines to translate, plain or .gz (default: standard input)"),
     ET_OPTION_TEXT(
         translate_options, work.output, "output", "FILE",
-        "file for the translations, written when all are done (default: standard output)"),
+        "file for the translations, plain or .gz, written when all are done (default: standard "
+        "output)"),
     ET_OPTION_CHOICE(translate_options, chosen, "format", "lines|text|html|xml|po|srt|md", formats,
                      "format of the input (default: by the file's name, or lines); all but lines "
                      "keep markup, placeholders, URLs and numbers"),
@@ -589,10 +590,10 @@ static int translate_all(void *self, et_error *error)
     if (status)
         return status;
     const bool silent = et_comm_rank(comm) != 0;
-    t->output = (line_output){ .file = args->work.output && !silent, .silent = silent };
-    if (t->output.file)
-        status = et_file_writer_open(&t->output.writer, args->work.output, error);
-    t->output.open = !status;
+    t->output = (line_output){ .silent = silent };
+    if (args->work.output && !silent)
+        status = et_packed_writer_open(&t->output.file, args->work.output,
+                                       et_path_ends(args->work.output, ".gz"), error);
     return status ? status : translate_input(args, &t->output, error);
 }
 
@@ -603,8 +604,10 @@ static int translate(translate_options *args, et_error *error)
     documents texts = { .format = args->format };
     args->texts = args->split || args->format ? &texts : NULL;
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
-    if (t.output.open && t.output.file)
-        status = et_file_writer_end(&t.output.writer, status, error);
+    if (!status && t.output.file)
+        status = et_packed_writer_commit(t.output.file, error);
+    else
+        et_packed_writer_abandon(t.output.file);
     et_lines_release(&args->targets);
     et_sentences_close(texts.sentences);
     texts.sentences = NULL;

@@ -21,7 +21,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
@@ -33,6 +32,7 @@
 #include "command/translation/scoring/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "formats/records/packed.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/overlap.h"
 
@@ -51,7 +51,7 @@ static const et_option options[] = {
     ET_OPTION_TASK(evaluate_options, work.task),
     ET_OPTION_GROUP(evaluate_options, text, et_parallel_options),
     ET_OPTION_TEXT(evaluate_options, work.output, "output", "FILE",
-                   "file for the translations (default: not written)"),
+                   "file for the translations, plain or .gz (default: not written)"),
     ET_OPTION_CHECKPOINT(evaluate_options, work.options.checkpoint),
     ET_OPTION_GROUP(evaluate_options, work, et_translating_search_options),
     ET_OPTION_PRECISION(evaluate_options, work.options.precision),
@@ -135,18 +135,21 @@ static int translate(evaluate_options *args, const et_lines *sources, char **res
     return et_translating_close(work, status, error);
 }
 
-/* In one atomic write, so that --output never holds half of a translation. */
+/* The file appears when it is complete, so that --output never holds half of a translation. */
 static int write_results(const char *path, char *const *results, size_t count, et_error *error)
 {
-    /* Checks for a lack of memory once, when all lines are read. */
-    et_strbuf text = ET_STRBUF_INIT;
-    for (size_t i = 0; i < count; i++) {
-        et_strbuf_append(&text, results[i]);
-        et_strbuf_append_char(&text, '\n');
+    et_packed_writer *file;
+    int status = et_packed_writer_open(&file, path, et_path_ends(path, ".gz"), error);
+    if (status)
+        return status;
+    for (size_t i = 0; !status && i < count; i++) {
+        status = et_packed_write(file, results[i], strlen(results[i]), error);
+        if (!status)
+            status = et_packed_write(file, "\n", 1, error);
     }
-    int status = text.failed ? et_alloc_failed(error, "translations")
-                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_strbuf_release(&text);
+    if (!status)
+        return et_packed_writer_commit(file, error);
+    et_packed_writer_abandon(file);
     return status;
 }
 
