@@ -21,9 +21,9 @@ enum { SHORTLIST_AUTO, SHORTLIST_ON, SHORTLIST_OFF };
 static const char *const shortlists[] = { "auto", "on", "off", NULL };
 
 const et_option et_translating_search_options[] = {
-    ET_OPTION_COUNT(et_translating, beam_size, "beam-size", "N", 0, ET_OPTION_COUNT_MAX,
+    ET_OPTION_COUNT(et_translating, beam_size, "beam-size", "N", 0, ET_BEAM_SIZE_MAX,
                     "hypotheses in the beam; 1: greedy"),
-    ET_OPTION_REAL(et_translating, alpha, "alpha", "A", 0, DBL_MAX,
+    ET_OPTION_REAL(et_translating, alpha, "alpha", "A", 0, ET_TRANSLATION_ALPHA_MAX,
                    "length penalty ((5 + length) / 6)^A", .field.default_number = -1),
     ET_OPTION_CHOICE(et_translating, shortlist, "shortlist", NULL, shortlists,
                      "consider only the likely tokens of each sentence, which is faster: auto "
@@ -33,9 +33,9 @@ const et_option et_translating_search_options[] = {
 };
 
 const et_option et_translating_decoding_options[] = {
-    ET_OPTION_COUNT(et_translating, max_length, "max-length", "N", 0, ET_OPTION_COUNT_MAX,
+    ET_OPTION_COUNT(et_translating, max_length, "max-length", "N", 0, ET_TRANSLATION_LENGTH_MAX,
                     "maximal number of tokens of a translation"),
-    ET_OPTION_COUNT(et_translating, sentences, "batch", "N", 1, ET_OPTION_COUNT_MAX,
+    ET_OPTION_COUNT(et_translating, sentences, "batch", "N", 1, ET_TRANSLATOR_SENTENCES_MAX,
                     "number of sentences that a thread decodes together",
                     .field.default_number = 32),
     ET_OPTION_FLAG(et_translating, decoding.sampling, "sampling",
@@ -45,9 +45,9 @@ const et_option et_translating_decoding_options[] = {
     ET_OPTION_REAL(et_translating, top_p, "top-p", "P", 0, 1,
                    "sample only from the fewest tokens that reach probability P",
                    .field.default_number = -1),
-    ET_OPTION_REAL(et_translating, temperature, "temperature", "T", 0, DBL_MAX,
+    ET_OPTION_REAL(et_translating, temperature, "temperature", "T", 0, ET_SAMPLING_MAX,
                    "divide log-probabilities by T before sampling", .field.default_number = -1),
-    ET_OPTION_REAL(et_translating, decoding.noise, "noise", "X", 0, DBL_MAX,
+    ET_OPTION_REAL(et_translating, decoding.noise, "noise", "X", 0, ET_SAMPLING_MAX,
                    "add X times Gumbel noise to logits"),
     ET_OPTION_COUNT(et_translating, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
                     "seed of the sampling"),
@@ -93,6 +93,10 @@ int et_translating_check_decoding(const et_translating *work, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--top-%c 0: cannot sample; leave it out to sample from all tokens",
                        work->top_k == 0 ? 'k' : 'p');
+    if (work->decoding.sampling && (work->beam_size || work->alpha >= 0))
+        return et_fail(error, ET_EUSAGE,
+                       "--%s: only for a search, and --sampling does not search; leave one out",
+                       work->beam_size ? "beam-size" : "alpha");
     return ET_OK;
 }
 

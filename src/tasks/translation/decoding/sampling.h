@@ -23,6 +23,8 @@
 /* Most models of an ensemble. */
 #define ET_CHOICE_MODELS_MAX 32
 
+#define ET_SAMPLING_MAX 1000.0 /* of temperature and noise */
+
 /* { 0 }: the likeliest tokens of one model, without noise. Arrays are borrowed. */
 typedef struct et_sampling_options {
     bool sampling;

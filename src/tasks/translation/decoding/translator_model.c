@@ -265,11 +265,12 @@ static int check_decoding(const et_decoding_options *o, et_error *error)
     if (!(o->top_p >= 0 && o->top_p <= 1))
         return et_fail(error, ET_ECONFIG, "top_p %.15g: give a number up to 1, or 0 for all tokens",
                        o->top_p);
-    if (!(o->temperature >= 0 && o->temperature <= 1000))
-        return et_fail(error, ET_ECONFIG, "temperature %g: give a number up to 1000 (0 means 1)",
-                       o->temperature);
-    if (!(o->noise >= 0 && o->noise <= 1000))
-        return et_fail(error, ET_ECONFIG, "noise %g: give a number from 0 to 1000", o->noise);
+    if (!(o->temperature >= 0 && o->temperature <= ET_SAMPLING_MAX))
+        return et_fail(error, ET_ECONFIG, "temperature %g: give a number up to %g (0 means 1)",
+                       o->temperature, ET_SAMPLING_MAX);
+    if (!(o->noise >= 0 && o->noise <= ET_SAMPLING_MAX))
+        return et_fail(error, ET_ECONFIG, "noise %g: give a number from 0 to %g", o->noise,
+                       ET_SAMPLING_MAX);
     if (o->alignments < -1)
         return et_fail(error, ET_ECONFIG,
                        "alignments %d: give a layer from 1, -1 for the last layer, or 0 for none",
