@@ -265,11 +265,11 @@ static void print_group(const et_command *row, const et_call *call, FILE *to)
         fprintf(to, "    %-10s %s\n", one->name, one->help);
 }
 
-/* The command that the first word names, and its call. whole: "data analyze". *row NULL: help was
- * printed. */
-static int enter_group(const et_command **group, et_call *call, char whole[64], et_error *error)
+/* The command of a group that the first word names, and its call. whole: "data analyze". *entered
+ * does not change if help was printed, or after a failure. */
+static int enter_group(const et_command *row, const et_command **entered, et_call *call,
+                       char whole[64], et_error *error)
 {
-    const et_command *row = *group;
     if (!call->argc) {
         print_group(row, call, stderr);
         /* "train, predict or scaffold" */
@@ -288,7 +288,6 @@ static int enter_group(const et_command **group, et_call *call, char whole[64], 
     const char *name = call->argv[0];
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_group(row, call, stdout);
-        *group = NULL;
         return ET_OK;
     }
     const et_command *one = row->commands;
@@ -305,7 +304,7 @@ static int enter_group(const et_command **group, et_call *call, char whole[64], 
     call->command = whole;
     call->argc--;
     call->argv++;
-    *group = one;
+    *entered = one;
     return ET_OK;
 }
 
@@ -314,13 +313,15 @@ static int enter_group(const et_command **group, et_call *call, char whole[64], 
 static int run_row(const et_command *row, const et_call *call, et_error *error)
 {
     et_call own = *call;
-    char whole[64];
+    if (row->commands) {
+        char whole[64];
+        const et_command *one = NULL;
+        int status = enter_group(row, &one, &own, whole, error);
+        return one ? run_row(one, &own, error) : status;
+    }
+    et_assert(row->run);
     et_arena arena = ET_ARENA_INIT;
-    int status = row->commands ? enter_group(&row, &own, whole, error) : ET_OK;
-    if (status || !row)
-        return status;
-    et_assert(row->run && !row->commands);
-    status = row->usage ? run_with(row, &own, &arena, error) : row->run(&own, error);
+    int status = row->usage ? run_with(row, &own, &arena, error) : row->run(&own, error);
     et_arena_release(&arena);
     return status;
 }
