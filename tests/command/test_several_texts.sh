@@ -59,6 +59,9 @@ train 0 '^done' single --data a.en a.de --tags '>>deu<<'
 grep -q '^ *tag: .*>>deu<<' single/params.yaml || fail "the tag of one text"
 
 train 2 'data: c.tsv has both languages by its name' a --data a.en a.de --data c.tsv c.tsv
+train 2 'data: c.tsv has both languages by its name' a --data a.en c.tsv
+train 2 'valid: c.tmx is TMX by its name, which is not read' a --data a.en a.de --valid c.tmx
+train 2 'data: c.tmx is TMX by its name, which is not read' a --data a.en a.de --data a.en c.tmx
 train 2 'tags <BT>: give one tag for each --data (2), with' a --data a.en a.de --data c.tsv --tags '<BT>'
 train 2 'tags ,,x: give one tag for each --data (2), with' a --data a.en a.de --data c.tsv --tags ,,x
 train 2 'tags a,b: give one tag for each --data (1)' a --data a.en a.de --tags a,b

@@ -226,15 +226,24 @@ static const char *name_part(const et_value *parts, const char *path, et_arena *
     }
 }
 
-/* "--data a.tsv b.tsv" would be one text per language. */
+/* "--data a.tsv b.tsv" would be one text per language, and XML would be lines. */
 static int check_pairs(const applying *a, int time)
 {
-    const char *first = a->row->sets->pairs ? word_at(a->words, time, 0) : "";
-    if (!is_of_pairs(first) || a->words->given[time].count == 1)
-        return ET_OK;
-    return et_fail(a->error, ET_EUSAGE,
-                   "--%s: %s has both languages by its name; give --%s once for each file of pairs",
-                   a->row->field.name, first, a->row->field.name);
+    const int count = a->row->sets->pairs ? a->words->given[time].count : 0;
+    for (int i = 0; i < count; i++) {
+        const char *path = word_at(a->words, time, i);
+        if (et_path_ends(path, ".tmx"))
+            return et_fail(a->error, ET_EUSAGE,
+                           "--%s: %s is TMX by its name, which is not read; make two files of "
+                           "lines of it",
+                           a->row->field.name, path);
+        if (count > 1 && is_of_pairs(path))
+            return et_fail(
+                a->error, ET_EUSAGE,
+                "--%s: %s has both languages by its name; give --%s once for each file of pairs",
+                a->row->field.name, path, a->row->field.name);
+    }
+    return ET_OK;
 }
 
 /* The files of one use of the option: a word for each setting, or a file of pairs. */
@@ -373,7 +382,7 @@ static void apply_words(applying *a)
     /* A single text: clears parts that came from the settings of another run. */
     if (sets->parts)
         assign(a, sets->parts, et_value_list(a->arena));
-    if (a->status)
+    if (a->status || (a->status = check_pairs(a, last)))
         return;
     if (!list && wanted && wanted != found && !alone)
         a->status = et_fail(
@@ -382,7 +391,7 @@ static void apply_words(applying *a)
             sets->pairs
                 ? "; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN"
                 : "");
-    else if (!(a->status = check_pairs(a, last)))
+    else
         a->status = check_files(a->row, a->words, a->experiment, a->error);
     if (a->status)
         return;
