@@ -489,6 +489,10 @@ static void test_import__languages(void **state)
 {
     static const char *const rows[][3] = {
         { "{\"source_lang\": \"en\", \"target_lang\": \"de\"}", "en", "de" },
+        /* Tokenizers without a limit have this length. */
+        { "{\"source_lang\": \"en\", \"target_lang\": \"de\", "
+          "\"model_max_length\": 1000000000000000019884624838656}",
+          "en", "de" },
         { "{\"source_lang\": \"ROMANCE\", \"target_lang\": \"zh_Hans\"}", "mul", "zh_Hans" },
         { "{\"source_lang\": 3, \"target_lang\": \"\"}", NULL, NULL },
         { NULL, NULL, NULL },

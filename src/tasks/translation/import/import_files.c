@@ -303,7 +303,7 @@ static int read_values(et_import *from, const char *name, parse_fn *parse, et_va
 int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error)
 {
     et_assert(name && out);
-    return read_values(from, name, et_json_parse, out, error);
+    return read_values(from, name, et_json_parse_written, out, error);
 }
 
 int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_error *error)
