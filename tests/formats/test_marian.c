@@ -154,6 +154,7 @@ static void test_marian__damage(void **state)
     check_changed(16, 3, "item 0 has no name");
     check_changed(names, UINT64_C(0x7600746867006577), "item 0 has no name");
     check_changed(names, UINT64_C(0x7600746867696501), "item 0 has no name");
+    check_changed(names, UINT64_C(0x76007468676965ff), "item 0 has no name");
     check_changed(32, 9, "weight has 9 dimensions");
     check_changed(32, UINT64_MAX, "weight has 18446744073709551615 dimensions");
     check_changed(40, 1, "weight has 1 bytes, too few for its shape");

@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/map.h"
+#include "formats/safetensors/safetensors.h"
 
 enum { VERSION = 1, HEADER = 4 * sizeof(uint64_t) };
 
@@ -97,13 +98,11 @@ static header header_of(const et_marian_model *model, size_t i)
     return h;
 }
 
-/* A name is printed in messages, so control characters are no part of it. */
+/* A name must fit the files that take the item (et_tensor_name_fault). */
 static bool is_name(const char *name, uint64_t length)
 {
-    for (uint64_t i = 0; i + 1 < length; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return false;
-    return length > 1 && !name[length - 1];
+    return length > 1 && memchr(name, 0, length) == name + length - 1 &&
+           !et_tensor_name_fault(name);
 }
 
 static bool read_names(et_marian_model *model, cursor *c)
