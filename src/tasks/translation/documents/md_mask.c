@@ -410,6 +410,28 @@ static size_t code_block(const et_md_mask *m, size_t at)
     return close ? found + close - at : 0;
 }
 
+/* Bytes up to after the end of a tag or an expression of JSX, which begins before `at`. Values may
+ * be in braces. */
+static size_t balanced(const et_md_mask *m, size_t at, char end)
+{
+    int depth = 0;
+    char quote = 0;
+    for (size_t i = at; i < m->length && i - at < MARKUP_MAX; i++) {
+        const char c = m->original[i];
+        if (quote)
+            quote = c == quote ? 0 : quote;
+        else if (depth <= 0 && c == end)
+            return i + 2 - at;
+        else if (c == '\n' && end == '}' && begins_empty(m, i + 1))
+            return 0;
+        else if (c == '"' || (c == '\'' && depth > 0))
+            quote = c;
+        else
+            depth += (c == '{') - (c == '}');
+    }
+    return 0;
+}
+
 static size_t braces(const et_md_mask *m, size_t at)
 {
     static const char *const pairs[][2] = { { "{{<", ">}}" }, { "{{%", "%}}" }, { "{{", "}}" },
@@ -419,11 +441,12 @@ static size_t braces(const et_md_mask *m, size_t at)
         if (begins(m, at, m->length, pairs[i][0]))
             return up_to(m, at, strlen(pairs[i][0]), pairs[i][1]);
     const size_t comment = begins(m, at, m->length, "{#") ? up_to(m, at, 2, "#}") : 0;
-    const size_t name = run(m, at + 1, m->length, NAMES);
-    if (comment)
-        return comment;
-    return (begins(m, at, m->length, "{#") && !run(m, at + 2, m->length, " ")) ||
-                   (name && begins(m, at + 1 + name, m->length, "="))
+    const size_t first = at + 1 + run(m, at + 1, m->length, " ");
+    const size_t name = run(m, first, m->length, NAMES "."); /* items.map(...) is an expression */
+    if (comment || (name && begins(m, first + name, m->length, "(")))
+        return comment ? comment : balanced(m, at + 1, '}');
+    return (run(m, first, m->length, ".:#") && run(m, first + 1, m->length, NAMES)) ||
+                   (name && begins(m, first + name, m->length, "="))
                ? up_to(m, at, 1, "}")
                : 0;
 }
@@ -495,27 +518,6 @@ static size_t delimited(const et_md_mask *m, size_t at, bool *block)
     return count;
 }
 
-/* A tag of a component of JSX, whose values may be in braces. */
-static size_t component(const et_md_mask *m, size_t at)
-{
-    int depth = 0;
-    char quote = 0;
-    if (!run(m, at + 1, m->length, UPPER))
-        return 0;
-    for (size_t i = at + 1; i < m->length && i - at < MARKUP_MAX; i++) {
-        const char c = m->original[i];
-        if (quote)
-            quote = c == quote ? 0 : quote;
-        else if (depth <= 0 && c == '>')
-            return i + 1 - at;
-        else if (c == '"' || (c == '\'' && depth > 0))
-            quote = c;
-        else
-            depth += (c == '{') - (c == '}');
-    }
-    return 0;
-}
-
 /* @fig-plot of Quarto, @sec:start and -@name of Pandoc, @scope/name of npm; no e-mail address. */
 static size_t reference(const et_md_mask *m, size_t at)
 {
@@ -523,7 +525,7 @@ static size_t reference(const et_md_mask *m, size_t at)
     while (count && strchr("-:./", m->original[at + count]))
         count--;
     const size_t from = at - (at && m->original[at - 1] == '-');
-    return run(m, at + 1, m->length, LOWER) && !(from && run(m, from - 1, from, NAMES ".+%"))
+    return run(m, at + 1, m->length, LOWER UPPER) && !(from && run(m, from - 1, from, NAMES ".+%"))
                ? count + (count > 0)
                : 0;
 }
@@ -537,13 +539,26 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     case '{':
         return braces(m, at);
     case '<':
-        return begins(m, at, m->length, "<%") ? up_to(m, at, 2, "%>") : component(m, at);
+        if (begins(m, at, m->length, "<!--")) /* if its line ends here, MD4C reads no comment */
+            return up_to(m, at, 4, "-->");
+        return begins(m, at, m->length, "<%")     ? up_to(m, at, 2, "%>")
+               : run(m, at + 1, m->length, UPPER) ? balanced(m, at + 1, '>')
+                                                  : 0;
     case '@':
         *block = false;
         return reference(m, at);
     case '%': /* a comment of Obsidian */
         return begins(m, at, m->length, "%%") && (!at || strchr(" \n", m->original[at - 1]))
                    ? up_to(m, at, 2, "%%")
+                   : 0;
+    case '+': /* ++ctrl+c++ of MkDocs */
+        *block = false;
+        count = run(m, at, m->length - at < 64 ? m->length : at + 64, NAMES "+");
+        return begins(m, at, m->length, "++") && run(m, at + 2, m->length, NAMES) &&
+                       !(at && run(m, at - 1, at, NAMES)) &&
+                       begins(m, at + count - 2, m->length, "++") &&
+                       find(m, at + 2, at + count - 2, "+") < at + count - 2
+                   ? count
                    : 0;
     case '$':
         *block = begins(m, at, m->length, "$$");
@@ -642,7 +657,9 @@ bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
         const bool taken = whole && !has_code(code, next, i + whole, true);
         block = true;
         const size_t count = taken ? whole : markup(m, i, &block);
-        if (!count || (!taken && has_code(code, next, i + count, false))) {
+        /* Tags, expressions and attributes may have values with code. */
+        const bool values = strchr("{<", m->original[i]);
+        if (!count || (!taken && has_code(code, next, i + count, values))) {
             i += m->original[i] == '\\';
             continue;
         }
