@@ -147,6 +147,13 @@ static void test_formats__xml(void **state)
         { ET_DOCUMENT_XML, "<rss><link>a</link><title>b</title><pubDate>Mon</pubDate></rss>",
           "<rss><link>a</link><title>B</title><pubDate>Mon</pubDate></rss>" },
         { ET_DOCUMENT_XML,
+          "<rss><sy:updatePeriod>hourly</sy:updatePeriod><itunes:explicit>no</itunes:explicit>"
+          "<dc:creator>a</dc:creator><author><name>b</name></author><title>c</title></rss>",
+          "<rss><sy:updatePeriod>hourly</sy:updatePeriod><itunes:explicit>no</itunes:explicit>"
+          "<dc:creator>a</dc:creator><author><name>b</name></author><title>C</title></rss>" },
+        { ET_DOCUMENT_XML, "<topic><p>a <xmlelement>b</xmlelement> or <tag>c</tag></p></topic>",
+          "<topic><p>A <xmlelement>b</xmlelement> OR <tag>c</tag></p></topic>" },
+        { ET_DOCUMENT_XML,
           "<article><para>a <command>b</command></para><programlisting>c"
           "</programlisting><literallayout>d\n  e</literallayout></article>",
           "<article><para>A <command>b</command></para><programlisting>c"

@@ -106,6 +106,7 @@ static void test_documents__spans(void **state)
         "http://example.org/a?b=c&d#e",
         "https://example.org/a_(b)",
         "%%",
+        "%%s",
         "%{name}",
         "%<name>s",
         "%-5<name>s",

@@ -61,7 +61,9 @@ static const struct {
       "" },
     { "rss feed",
       "link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
-      "dc:date url width height kbd samp var pre textarea math svg",
+      "dc:date url width height kbd samp var pre textarea math svg updatePeriod explicit "
+      "episodeType itunes:type itunes:author itunes:owner dc:creator author managingEditor "
+      "webMaster podcast:locked podcast:medium",
       "" },
     { "svg", "metadata", "" },
     { "plist", "key data date integer real", "" },
@@ -74,7 +76,9 @@ static const struct {
       "parmname "
       "filename filepath literal constant varname envar classname methodname type systemitem "
       "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
-      "inlineequation equation productnumber pubdate date isbn pre ",
+      "inlineequation equation productnumber pubdate date isbn pre xmlelement xmlatt xmlnsname "
+      "xmlpi textentity numcharref parameterentity markupname sgmltag tag symbol package "
+      "interfacename exceptionname structname structfield returnvalue errorcode errorname prompt ",
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)

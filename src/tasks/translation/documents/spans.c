@@ -170,8 +170,8 @@ static size_t percent(rest r, bool after_digit, bool *ordered)
 {
     const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX), upper = run(r, 1, UPPER "_", 64);
     const size_t qt = has(r, 1, "L") ? 2 : 1, number = run(r, qt, DIGITS, 2);
-    if (has(r, 1, "%"))
-        return 2;
+    if (has(r, 1, "%")) /* %%s of a text that is a format twice */
+        return 2 + (run(r, 2, "sd", 1) && !run(r, 3, NAMES, 1));
     if (has(r, 1, "{"))
         return bracketed(r, 1);
     if (has(r, 1, "#@")) /* %#@files@ of Apple's stringsdict */
