@@ -225,6 +225,8 @@ static void test_documents__html(void **state)
         { ET_DOCUMENT_HTML, "caf&eacute; <img src=a.png alt=7> b",
           "CAF&eacute; <img src=a.png alt=7> B" },
         { ET_DOCUMENT_HTML, "<b", "<b" },
+        { ET_DOCUMENT_HTML, "<p>a&#33; b&#32;c&#46;</p><p>d! <b>e</b> f.</p><p>&#33;g&#33; h",
+          "<p>A&#33; B C&#46;</p><p>D! <b>E</b> F.</p><p>&#33;G&#33; H" },
         { ET_DOCUMENT_HTML, "<textarea><p>a</textarea>b", "<textarea><p>a</textarea>B" },
     };
     (void)state;

@@ -572,6 +572,7 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->language_tags = options->tags;
     d->usual_tag = options->tag ? et_arena_strdup(&d->arena, options->tag) : NULL;
     d->failed = options->tag && !d->usual_tag;
+    d->written = ~(uint64_t)0;
     d->first_line = options->first_line ? options->first_line : 1;
     /* The end of a text without lines has a line end. */
     const char *end = memchr(text, '\n', length);
@@ -679,7 +680,10 @@ static void take_segments(et_document *d, char *const *results, et_strbuf *encod
         if (d->format == ET_DOCUMENT_LINES) {
             s->result = et_arena_strdup(&d->arena, results[i]);
             d->failed |= !s->result;
-        } else if (segment_accept(d, s, results[i], encoded)) {
+            continue;
+        }
+        d->written = s->entities;
+        if (segment_accept(d, s, results[i], encoded)) {
             set_result(d, s, encoded);
         } else {
             segment_cut(d, s);
@@ -836,6 +840,7 @@ int et_document_take(et_document *d, char *const *results, et_error *error)
             et_segment *s = &d->segments[i];
             if (!s->parts)
                 continue;
+            d->written = s->entities;
             segment_join(d, s, &encoded);
             set_result(d, s, &encoded);
         }

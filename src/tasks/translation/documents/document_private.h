@@ -73,6 +73,7 @@ typedef struct et_segment {
                          in the document, the rest is decoded */
     size_t length;
     const char *source; /* the line to translate: text, with its language tag in front */
+    uint64_t entities;  /* as in its run */
     const char *tag;    /* the language tag; NULL: none; in the arena */
     et_spans spans;
     et_escape escape;
@@ -115,6 +116,7 @@ typedef struct et_run {
     et_source *sources; /* [source_count], by start, owned */
     size_t source_count, source_capacity;
     size_t line;
+    uint64_t entities; /* bit i: the run has the document's entity i */
 } et_run;
 
 /* A character that the document writes as an entity, and how: "&nbsp;". */
@@ -132,6 +134,7 @@ struct et_document {
     et_escape escape;
     et_entity *entities; /* [entity_count]: characters that are written by name; in the arena */
     size_t entity_count;
+    uint64_t written;     /* entities of ASCII that the next text to encode may have */
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     const et_strings *language_tags; /* NULL: none */
@@ -189,7 +192,8 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
 /* Whether this text alone has words to translate. Adds nothing. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Adds a character that the document writes as `written`, [length]. The translation writes it so,
- * too, except letters and digits of ASCII. */
+ * too, except letters, digits and spaces. Other characters of ASCII are written so only if their
+ * run has the entity. */
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line);
 /* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages

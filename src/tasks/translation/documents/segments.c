@@ -314,7 +314,8 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     size_t i = 0;
     const size_t count = et_utf8_encode(bytes, code);
     const bool plain =
-        code < 0x80 && (et_ascii_is_letter((char)code) || et_ascii_is_digit((char)code));
+        code == ' ' ||
+        (code < 0x80 && (et_ascii_is_letter((char)code) || et_ascii_is_digit((char)code)));
     while (i < d->entity_count && strcmp(d->entities[i].bytes, bytes) != 0)
         i++;
     if (!plain && i == ET_ENTITIES_MAX) {
@@ -333,6 +334,7 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
         d->entities[i].written = copy;
         d->entity_count++;
     }
+    d->run.entities |= plain ? 0 : (uint64_t)1 << i;
     et_document_add_written(d, bytes, count, written, length, line);
 }
 
@@ -585,7 +587,10 @@ static void add_segment(et_document *d, const whole *w, const size_t sentence[2]
         return;
     }
     et_segment *s = &d->segments[d->count++];
-    *s = (et_segment){ .line = d->run.line, .escape = d->escape, .accelerator = d->accelerator };
+    *s = (et_segment){ .line = d->run.line,
+                       .escape = d->escape,
+                       .accelerator = d->accelerator,
+                       .entities = d->run.entities };
     d->accelerator.mark = 0;
     d->failed |= !fill_segment(d, s, w, from, to);
     s->tag = d->language_tag;
@@ -717,7 +722,7 @@ static void split_messages(et_document *d)
     if (!d->failed && message_find(masked.data, masked.length, 0, &m)) {
         et_run run = d->run;
         size_t at = 0;
-        d->run = (et_run){ .text = ET_STRBUF_INIT };
+        d->run = (et_run){ .text = ET_STRBUF_INIT, .entities = run.entities };
         d->messages++;
         do {
             add_again(d, &run, at, m.start, NULL);
@@ -768,4 +773,5 @@ void et_document_end(et_document *d)
     et_strbuf_release(&masked);
     et_strbuf_reset(&d->run.text);
     d->run.tags.count = d->run.source_count = 0;
+    d->run.entities = 0;
 }
