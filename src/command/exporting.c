@@ -10,6 +10,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "formats/safetensors/safetensors.h"
+#include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 void et_exporting_tell(const et_exporting_args *args, const char *checkpoint, int64_t step)
@@ -24,8 +25,11 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     int status = ET_OK;
     const bool is_onnx = et_path_ends(args->output, ".onnx");
     if (is_onnx && !args->options.format && et_is_one_of("onnx", kind->formats)) {
-        /* NAME.onnx selects the ONNX format, if the kind writes it as a file. */
-        if (!kind->format_is_file)
+        /* NAME.onnx selects the ONNX format, if the kind writes it as a file. The kind of a model
+         * that cannot be opened is unknown. */
+        const et_task_kind *known;
+        if (!kind->format_is_file &&
+            !(status = et_experiment_find_kind(&known, call->program, args->model_dir, error)))
             return et_fail(
                 error, ET_EUSAGE,
                 "--output %s: this model gives several ONNX files; name a directory, such "
@@ -35,6 +39,8 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
                                              args->output)
                                    .text)
                     .text);
+        if (status)
+            return status;
         args->options.format = "onnx";
     }
     /* A file replaces an existing file. A directory is made, or must contain none of the export's

@@ -114,6 +114,8 @@ says 0 '^exported' export m --output m.onnx
 [ -f m.onnx ]
 says 2 'this model gives several ONNX files; .*--format onnx --output p$' export p --output p.onnx
 [ ! -e p.onnx ]
+says 3 '^etude: nowhere: no such directory' export nowhere --output n.onnx
+says 2 'no option --threshold: it is an option for tabular models' evaluate nowhere --threshold 0.3
 says 0 'best validation_auc' train auc --experiment tabular/mlp --data t.csv --target kind --steps 3 --metric auc
 says 0 'best validation_auc' train auc2 --experiment tabular/mlp --data t.csv --target kind --steps 3 \
     --set trainer.best_checkpoint_eval_metric=validation_auc
