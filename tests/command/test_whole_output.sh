@@ -66,6 +66,7 @@ t.csv|tfx predict --model t
 3.en|translate m --sampling --n-best 2
 3.en|translate m --score-targets 3.de
 -|evaluate m --source 3.en --reference 3.de
+-|evaluate m
 -|evaluate m --json
 -|evaluate t
 -|evaluate t --json
@@ -149,6 +150,9 @@ while IFS='|' read -r input words; do
     ends 1 'standard output: ' "closed: $words"
     rm -rf new*
 done <prints
+got=0 # measures each checkpoint only once
+"$etude" train t --mode continuous_eval >/dev/full 2>said || got=$?
+ends 4 'standard output: No space left' continuous_eval
 
 if [ -n "${TSAN_OPTIONS-}" ]; then
     echo "SKIPPED: limits of files: ThreadSanitizer keeps a file of its own, which they would cut" >&2

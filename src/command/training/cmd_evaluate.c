@@ -70,8 +70,7 @@ int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *
     add_values(&grid, logs, "");
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     et_grid_release(&grid);
-    fflush(stdout);
-    return status;
+    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
 }
 
 int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const et_value *more,

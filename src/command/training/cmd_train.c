@@ -111,6 +111,8 @@ static int measure(following *w, et_error *error)
         status = row && et_value_append_copy(row, ET_LOGGED_VALIDATION, logs)
                      ? et_sink_write(w->table, w->evaluation.step, row, error)
                      : et_alloc_failed(error, "a row");
+        if (!status && ferror(stdout))
+            status = et_fail_errno(error, "standard output");
     } else if (!status) {
         status = et_evaluation_print(&w->evaluation, logs, error);
     }
