@@ -52,6 +52,9 @@ static int find_last(average_options *args, et_error *error)
     int found = 0, kept = (int)args->last;
     if (!et_directory_exists(model_dir))
         return et_fail(error, ET_ENOTFOUND, "--last: %s is not a directory; name a run", model_dir);
+    int denied = et_directory_check(model_dir, error);
+    if (denied)
+        return denied;
     for (;;) {
         char *path;
         int status = et_checkpoint_next(&path, &step, model_dir, step, false, error);

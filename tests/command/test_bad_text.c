@@ -161,6 +161,8 @@ static int as_nobody(char *const *words)
         "etude", __VA_ARGS__, NULL                                                                 \
     }
 
+#define HIDDEN "etude: cannot open hidden: Permission denied; choose a directory"
+
 static void test_bad_text__not_allowed(void **state)
 {
     (void)state;
@@ -173,10 +175,21 @@ static void test_bad_text__not_allowed(void **state)
           "etude: cannot make the directory closed/m: Permission denied; choose a directory" },
         { WORDS("train", "--config", "tiny.yaml", "--model-dir", "run"),
           "etude: cannot open the lock file run/checkpoints/lock: Permission denied; choose" },
+        { WORDS("train", "hidden"), HIDDEN },
+        { WORDS("train", "new", "--init", "hidden"),
+          "etude: --init: cannot open hidden: Permission" },
+        { WORDS("predict", "hidden", "a.en"), HIDDEN },
+        { WORDS("translate", "hidden", "a.en"), HIDDEN },
+        { WORDS("evaluate", "hidden/a.safetensors"),
+          "etude: cannot open hidden/a.safetensors: Permission denied" },
+        { WORDS("import", "hidden", "--output", "new"), HIDDEN },
+        { WORDS("average", "--last", "1", "hidden", "--output", "new"), HIDDEN },
+        { WORDS("inspect", "hidden"), HIDDEN },
+        { WORDS("report", "hidden", "--output", "new.html"), HIDDEN },
     };
     bad_write_text("secret", "one\n");
     assert_int_equal(chmod("secret", 0), 0);
-    assert_int_equal(mkdir("closed", 0555), 0);
+    assert_int_equal(mkdir("closed", 0555) || mkdir("hidden", 0444), 0);
     bad_train("run", 1);
     assert_int_equal(chmod("run/checkpoints/lock", 0444), 0);
     char *before = bad_list(".");
@@ -196,6 +209,7 @@ static void test_bad_text__not_allowed(void **state)
     free(before);
     remove("secret");
     rmdir("closed");
+    rmdir("hidden");
     bad_remove("run");
     if (!asked)
         test_skip("nobody but root may come here");

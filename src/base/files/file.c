@@ -881,6 +881,14 @@ bool et_directory_exists(const char *path)
     return path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+int et_directory_check(const char *path, et_error *error)
+{
+    struct stat info;
+    return path && stat(et_path_of(path, ".").text, &info) && errno == EACCES
+               ? et_fail_errno(error, "cannot open %s", path)
+               : ET_OK;
+}
+
 /* The owner is the process number at the end of "*.tmp.PID": "ckpt-5.safetensors.tmp.123" -> 123.
  * kill(pid, 0) sends nothing and tells whether the process exists; without permission, it
  * exists. */

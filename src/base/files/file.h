@@ -178,6 +178,8 @@ bool et_file_exists(const char *path);
  * false. */
 bool et_file_exists_in(const char *directory, const char *name);
 bool et_directory_exists(const char *path); /* a link to a directory counts as one */
+/* Fails if this process may not look into the directory, whose files would seem to be missing. */
+int et_directory_check(const char *path, et_error *error);
 
 /* The time by the clock that dates files, and the time of path's last change (NaN: missing):
  * seconds since 1970. */

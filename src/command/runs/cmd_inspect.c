@@ -867,8 +867,8 @@ static int inspect_directory(const char *path, const inquiry *ask, et_error *err
     const et_path checkpoints = et_path_of(path, ET_CHECKPOINT_FOLDER);
     const et_path weights = et_path_of(path, ET_ARTIFACT_WEIGHTS);
     et_manifest manifest = { 0 };
-    int status = ET_OK;
-    if (et_file_exists(checkpoints.text))
+    int status = et_directory_check(path, error);
+    if (!status && et_file_exists(checkpoints.text))
         status = et_manifest_rebuild(&manifest, checkpoints.text, ET_CHECKPOINT_PREFIX, error);
     if (!status)
         status = !manifest.count && et_file_exists(weights.text)

@@ -429,7 +429,7 @@ int et_history_open_below(et_history **out, const char *model_dir, const char *r
     struct stat info;
     *out = NULL;
     int status = et_path_check(model_dir, error);
-    if (status)
+    if (status || (status = et_directory_check(model_dir, error)))
         return status;
     if (stat(model_dir, &info))
         return et_fail_errno(error, "%s", model_dir);

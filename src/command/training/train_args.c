@@ -116,6 +116,8 @@ static int begin(et_train_settings *settings, const et_train_args *args, const e
         return status && file ? et_fail_while(error, status, "%s", file) : status;
     }
     /* No name is given: an existing run has its experiment. */
+    if ((status = et_directory_check(args->model_dir, error)))
+        return status;
     if (et_model_dir_has_run(args->model_dir))
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
     if (initial->from && !initial->run)

@@ -72,6 +72,9 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
 {
     if (!initial->from)
         return ET_OK;
+    int status = et_directory_check(initial->from, error);
+    if (status)
+        return et_fail_while(error, status, "%s", initial->option);
     if (!et_file_exists(initial->from))
         return et_fail(error, ET_ENOTFOUND,
                        "%s: %s does not exist; name a run, a file of weights or the folder of a "
@@ -79,7 +82,7 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
                        initial->option, initial->from);
     const et_task_kind *kind;
     bool whole;
-    int status = classify_init(initial->from, &whole, error);
+    status = classify_init(initial->from, &whole, error);
     if (status)
         return et_fail_while(error, status, "%s", initial->option);
     if (et_file_exists_in(initial->from, ET_RUN_SETTINGS)) {

@@ -156,7 +156,7 @@ int et_import_check_folder(const char *folder, et_error *error)
         return file ? et_fail(error, ET_EDATA,
                               "%s is a file; name the folder of a published model, or NAME.zip",
                               folder)
-                    : ET_OK;
+                    : et_directory_check(folder, error);
     if (!hub)
         return et_fail(error, ET_ENOTFOUND,
                        "there is no folder %s; name the folder of a published model", folder);

@@ -506,6 +506,9 @@ int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
 {
     char below[600], path[PATH_MAX]; /* below: the first run by name, "runs/a" */
     bool found = false;
+    int status = et_directory_check(artifact->name, error);
+    if (status)
+        return status;
     DIR *stream = opendir(artifact->name);
     for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
         const int length =
