@@ -256,6 +256,8 @@ static void test_bad_text__vocabulary_size(void **state)
           .words = { "a.en: the filter leaves no pair (max_seq_length 2):", "60 too long",
                      "raise max_seq_length" },
           .lines = 1 },
+        { TRAIN "--set task.train_data.max_length_ratio=0.1", .code = 3,
+          .words = { "60 lopsided", "raise max_length_ratio" }, .lines = 1 },
     };
     bad_run(small, COUNT(small));
 }

@@ -60,6 +60,7 @@ says 3 'augment' train one --data a.en a.de --set task.train_data.augment=case:0
 says 3 "task.train_data.augment: 'caps': expected case or placeholders" train x --data a.en a.de \
     --augment caps
 says 3 "task.train_data.augment: 'case:2': expected" train x --data a.en a.de --augment case:2
+says 3 'task.train_data.augment: case is given twice' train x --data a.en a.de --augment case,case:0.2
 says 3 'task.validation_data.augment: only training has changed copies' train x --data a.en a.de \
     --valid a.en a.de --set task.validation_data.augment=case
 exit 0

@@ -28,6 +28,8 @@ static int read_kind(et_augment *out, const char *text, size_t length, et_error 
         const double value = colon ? et_decimal_read_typed(rate, &end) : RATE;
         if (colon && (!*rate || *end || !(value > 0 && value <= 1)))
             break;
+        if (out->rates[kind] > 0)
+            return et_fail(error, ET_ECONFIG, "%s is given twice", names[kind]);
         out->rates[kind] = value;
         return ET_OK;
     }

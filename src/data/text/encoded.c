@@ -333,7 +333,7 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
     if (counts->too_long >= counts->empty && counts->too_long >= counts->lopsided)
         cure = "raise max_seq_length";
     else if (counts->lopsided > counts->empty)
-        cure = "raise max_ratio";
+        cure = "raise max_length_ratio";
     int status = et_fail(error, ET_EDATA,
                          "%s: the filter leaves no pair (max_seq_length %" PRId64 "): %s: %s",
                          et_corpus_files(paths, false)->items[0], options->max_seq_length,
