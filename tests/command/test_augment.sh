@@ -159,6 +159,9 @@ says 2 'augment' launch -n 2 -- "$etude" augment back --data own.de --output x.e
 [ ! -e x.en ] || fail "ranks wrote it"
 
 # Bad input: nothing is written.
+for file in pairs.tsv pairs.tsv.gz pairs.tmx; do
+    says 2 "data: $file has both languages by its name" augment back --data mono.de --data $file --output x.en
+done
 says 2 'augment: --data is missing' augment back --output x.en
 says 2 'augment: --output is missing' augment back --data mono.de
 says 2 'output x.de: give a second file, for the lines of mono.de' augment back --data mono.de --output x.de

@@ -145,6 +145,15 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
     a->synthetic = last->items[both && a->args->forward];
     a->kept = both ? last->items[!a->args->forward] : NULL;
     const et_strings *data = &a->args->data;
+    for (size_t i = 0; i < data->count; i++) {
+        const char *path = data->items[i];
+        if (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz") ||
+            et_path_ends(path, ".tmx"))
+            return et_fail(error, ET_EUSAGE,
+                           "--data: %s has both languages by its name; make a text file of the "
+                           "language that the run translates from, with a sentence a line",
+                           path);
+    }
     a->name = data->count == 1 ? data->items[0]
                                : et_arena_printf(arena, "%zu files from %s to %s", data->count,
                                                  data->items[0], data->items[data->count - 1]);
