@@ -94,9 +94,9 @@ static void test_translation_recipe__amounts(void **state)
         et_experiment e = choose(NULL, &amounts);
         assert_int_equal(task_of(&e)->vocabulary.max_size, cases[i].vocabulary);
         assert_int_equal(warmup_of(&e), cases[i].warmup);
-        assert_float_equal(task_of(&e)->model.dropout_rate, cases[i].dropout, 1e-9);
-        assert_float_equal(task_of(&e)->model.encoder.dropout_rate, cases[i].dropout, 1e-9);
-        assert_float_equal(task_of(&e)->model.decoder.dropout_rate, cases[i].dropout, 1e-9);
+        assert_true(task_of(&e)->model.dropout_rate == cases[i].dropout);
+        assert_true(task_of(&e)->model.encoder.dropout_rate == cases[i].dropout);
+        assert_true(task_of(&e)->model.decoder.dropout_rate == cases[i].dropout);
         assert_in_range(e.trainer.validation_interval, 1, cases[i].steps);
     }
 }

@@ -312,7 +312,8 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
     set(values, DECODER_INNER, size->inner);
     set(values, VOCABULARY, to_multiple(clamp(46 * sqrt(pairs), 1000, 32000), 500));
     const double least = epochs < 3 ? 0.05 : 0.1, dropout = 0.1 + 0.1 * log2(epochs / 10);
-    set(values, DROPOUT, to_multiple(clamp(dropout, least, 0.3), 0.05));
+    /* 0.3, not 6 * 0.05, which is another number. */
+    set(values, DROPOUT, to_multiple(20 * clamp(dropout, least, 0.3), 1) / 20);
     set(values, ENCODER_DROPOUT, values[DROPOUT].number);
     set(values, DECODER_DROPOUT, values[DROPOUT].number);
     set(values, SMOOTHING, 0.1);
