@@ -93,6 +93,8 @@ static void test_documents__spans(void **state)
         "{}",
         "{0:.2f}",
         "{{ name }}",
+        "{{ a ? 'b' : c * 2 }}",
+        "{% url 'some:long-name' some.long.name some.other.long.name and.a.third.long.name as x %}",
         "${name}",
         "$[name]",
         "%s",
@@ -616,6 +618,11 @@ static void test_documents__html_pages(void **state)
         { ET_DOCUMENT_HTML, "<!--[if IE]><p>a</p><![endif]--><![if !IE]>b<![endif]>",
           "<!--[if IE]><p>a</p><![endif]--><![if !IE]>B<![endif]>" },
         { ET_DOCUMENT_HTML, "<table>a<tr>b<td>c</table>d", "<table>A<tr>B<td>C</table>D" },
+        { ET_DOCUMENT_HTML,
+          "<title><?= $a->b ?> c</title><?php if ($a > 1): ?>d<?php endif ?> "
+          "<img alt=\"<?php e($f->g) ?> h\">i <?php echo 1 > 2",
+          "<title><?= $a->b ?> C</title><?php if ($a > 1): ?>D<?php endif ?> "
+          "<img alt=\"<?php e($f->g) ?> H\">I <?php echo 1 > 2" },
         { ET_DOCUMENT_HTML, "<p>a</b>b <b><i>c</b>d</i></p></div>e</body>f</html>g",
           "<p>A</b>B <b><i>C</b>D</i></p></div>E</body>F</html>G" },
         { ET_DOCUMENT_HTML, "<title>a <b>b &amp; c</title><p>d",

@@ -208,15 +208,17 @@ static size_t name_length(const char *name, size_t most)
     return length;
 }
 
-/* The end of markup; a > in quotes is part of a tag. */
+/* The end of markup; a > in quotes is part of a tag, and a > before ?> is part of code of PHP. */
 static size_t end_of_markup(const reader *r, size_t at)
 {
     const char *text = r->d->text;
     const bool comment = r->to - at >= 4 && !memcmp(text + at, "<!--", 4);
+    const bool code = r->to - at >= 5 && text[at + 1] == '?' &&
+                      (text[at + 2] == '=' || !memcmp(text + at + 2, "php", 3));
     char quote = 0;
-    if (comment) {
-        const char *end = memmem(text + at, r->to - at, "-->", 3);
-        return end ? (size_t)(end - text) + 3 : r->to;
+    if (comment || code) {
+        const char *end = memmem(text + at, r->to - at, comment ? "-->" : "?>", comment ? 3 : 2);
+        return end ? (size_t)(end - text) + (comment ? 3 : 2) : r->to;
     }
     const bool tag = !strchr("!?", text[at + 1]);
     for (; at < r->to; at++) {
@@ -502,6 +504,42 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
         r->inner = end;
 }
 
+/* Bytes of a longest tag of a template. */
+#define TEMPLATE_MAX 2048
+
+/* The first tag of a template in [from, to): <% name %>, <?= name ?> or {{< name >}}, which a
+ * browser takes for text. Returns its start; to: none. *end: after it. */
+static size_t find_template(const char *text, size_t from, size_t to, size_t *end)
+{
+    const char *mark = text + from, *const last = text + to;
+    for (; mark < last && (mark = memchr(mark, '<', (size_t)(last - mark))) != NULL; mark++) {
+        const bool braces = mark - text >= (ptrdiff_t)from + 2 && !memcmp(mark - 2, "{{", 2);
+        const size_t most = last - mark < TEMPLATE_MAX ? (size_t)(last - mark) : TEMPLATE_MAX;
+        const char *close = braces                       ? memmem(mark, most, ">}}", 3)
+                            : most > 1 && mark[1] == '%' ? memmem(mark, most, "%>", 2)
+                            : most > 1 && mark[1] == '?' ? memmem(mark, most, "?>", 2)
+                                                         : NULL;
+        if (close) {
+            *end = (size_t)(close - text) + (braces ? 3 : 2);
+            return (size_t)(mark - text) - (braces ? 2 : 0);
+        }
+    }
+    return *end = to;
+}
+
+static void add_text(reader *r, size_t from, size_t to)
+{
+    et_document *d = r->d;
+    flush(r);
+    for (size_t end; from < to; from = end) {
+        const size_t start = find_template(d->text, from, to, &end);
+        if (start > from)
+            et_document_add_decoded(d, d->text + from, start - from, et_document_line(d, from));
+        if (start < to)
+            et_document_add_tag(d, d->text + start, end - start, et_document_line(d, start));
+    }
+}
+
 /* A value without quotes gets some, because its translation may have white space. */
 static void add_value(reader *r, const et_attribute *a)
 {
@@ -509,8 +547,8 @@ static void add_value(reader *r, const et_attribute *a)
     const et_escape escape = d->escape;
     et_document_keep(d, "\"", a->quote ? 0 : 1);
     d->escape = a->quote == '\'' ? ET_ESCAPE_SINGLE : ET_ESCAPE_DOUBLE;
-    et_document_add_decoded(d, a->value, a->length,
-                            et_document_line(d, (size_t)(a->value - d->text)));
+    const size_t from = (size_t)(a->value - d->text);
+    add_text(r, from, from + a->length);
     et_document_end(d);
     d->escape = escape;
     et_document_keep(d, "\"", a->quote ? 0 : 1);
@@ -577,41 +615,6 @@ static void add_start(reader *r, const piece *p)
         et_document_end_tag(d, d->text + p->start, p->end - p->start,
                             et_document_line(d, p->start));
     r->inner = r->inner_end = p->end;
-}
-
-/* Bytes of a longest tag of a template. */
-#define TEMPLATE_MAX 2048
-
-/* The first tag of a template in [from, to): <% name %> or {{< name >}}, which a browser takes for
- * text. Returns its start; to: none. *end: after it. */
-static size_t find_template(const char *text, size_t from, size_t to, size_t *end)
-{
-    const char *mark = text + from, *const last = text + to;
-    for (; mark < last && (mark = memchr(mark, '<', (size_t)(last - mark))) != NULL; mark++) {
-        const bool braces = mark - text >= (ptrdiff_t)from + 2 && !memcmp(mark - 2, "{{", 2);
-        const size_t most = last - mark < TEMPLATE_MAX ? (size_t)(last - mark) : TEMPLATE_MAX;
-        const char *close = braces                       ? memmem(mark, most, ">}}", 3)
-                            : most > 1 && mark[1] == '%' ? memmem(mark, most, "%>", 2)
-                                                         : NULL;
-        if (close) {
-            *end = (size_t)(close - text) + (braces ? 3 : 2);
-            return (size_t)(mark - text) - (braces ? 2 : 0);
-        }
-    }
-    return *end = to;
-}
-
-static void add_text(reader *r, size_t from, size_t to)
-{
-    et_document *d = r->d;
-    flush(r);
-    for (size_t end; from < to; from = end) {
-        const size_t start = find_template(d->text, from, to, &end);
-        if (start > from)
-            et_document_add_decoded(d, d->text + from, start - from, et_document_line(d, from));
-        if (start < to)
-            et_document_add_tag(d, d->text + start, end - start, et_document_line(d, start));
-    }
 }
 
 static bool is_blank(const char *text, size_t length)
@@ -681,6 +684,7 @@ static void add_pieces(reader *r)
     for (size_t i = 0; i < r->count && !r->d->failed; i++) {
         const piece *p = &r->pieces[i];
         const size_t from = p->start > at ? p->start : at;
+        size_t end = p->end;
         if (p->end <= at || (from > p->start && p->kind == TAG))
             continue; /* a copy of an element that a browser makes */
         add_rest(r, at, from, false);
@@ -688,13 +692,14 @@ static void add_pieces(reader *r)
             add_start(r, p);
         else if (p->kind == KEPT)
             add_kept(r, p, from);
-        else if (p->kind == COMMENT)
-            add_markup(r, from, p->end, true);
-        else if (p->kind == WORDS)
+        else if (p->kind == COMMENT) {
+            end = r->d->text[p->start + 1] == '?' ? end_of_markup(r, p->start) : p->end;
+            add_markup(r, from, end, true);
+        } else if (p->kind == WORDS)
             add_text(r, from, p->end);
         else
             add_rest(r, from, p->end, true);
-        at = p->end;
+        at = end;
     }
     add_rest(r, at, r->to, false);
     flush(r);

@@ -11,7 +11,7 @@
 #include "base/vector.h"
 
 /* Bytes of the longest placeholder. */
-#define PLACEHOLDER_MAX 80
+#define PLACEHOLDER_MAX ((size_t)80)
 
 #define UPPER   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define LETTERS UPPER "abcdefghijklmnopqrstuvwxyz"
@@ -60,7 +60,7 @@ static size_t bracketed(rest r, size_t skip)
 {
     static const char inner[] = WORDS ".,:!#$-|+<>=%[]";
     const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 1, "%");
-    const bool any = statement || (skip && *r.at != '%' && has(r, skip, "{"));
+    const bool any = statement || twice || (skip && *r.at != '%' && has(r, skip, "{"));
     const char *end = twice               ? "}}"
                       : statement         ? (*r.at == '<' ? "%>" : "%}")
                       : has(r, skip, "[") ? "]"
@@ -69,10 +69,10 @@ static size_t bracketed(rest r, size_t skip)
     if (!twice && !statement && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
     at += !skip && has(r, at, "/") && run(r, at + 1, LETTERS, 1);
-    for (const size_t from = at; at - from < PLACEHOLDER_MAX && !has(r, at, end); at++)
+    const size_t most = (twice || statement ? 4 : 1) * PLACEHOLDER_MAX;
+    for (const size_t from = at; at - from < most && !has(r, at, end); at++)
         if (at >= r.left || !r.at[at] ||
-            !(run(r, at, inner, 1) || (any && !strchr("{}", r.at[at])) ||
-              (twice && strchr(" /^&'\"()", r.at[at]))))
+            !(run(r, at, inner, 1) || (any && !strchr("{}", r.at[at]))))
             return 0;
     return has(r, at, end) ? at + strlen(end) : 0;
 }
@@ -104,7 +104,7 @@ static size_t format_of_icu(rest r)
 static size_t nested(rest r)
 {
     int depth = 0;
-    for (size_t at = 2; at < r.left && at < 4 * (size_t)PLACEHOLDER_MAX; at++) {
+    for (size_t at = 2; at < r.left && at < 4 * PLACEHOLDER_MAX; at++) {
         depth += (r.at[at] == '(') - (r.at[at] == ')');
         if (!depth)
             return at + 1;
