@@ -512,6 +512,8 @@ static void test_formats__srt(void **state)
         { ET_DOCUMENT_SRT, "1\n00:00:01,000 --> 00:00:02,000\n{b}a{/b} b\\Nc\n",
           "1\n00:00:01,000 --> 00:00:02,000\n{b}A{/b} B\\NC\n" },
         { ET_DOCUMENT_SRT, "", "" },
+        { ET_DOCUMENT_SRT, "00:01 --> 00:02\n>> a b c\n>> d &amp; R&D &lt;e&gt; &nbsp;f\n",
+          "00:01 --> 00:02\n>> A B C\n>> D &amp; R&D &lt;E&gt; &nbsp;F\n" },
         /* Without empty lines. */
         { ET_DOCUMENT_SRT,
           "1\n00:00:01,000 --> 00:00:02,000\none\n2\n00:00:03,000-->00:00:04,000 X1:1\n1984\nb\n"

@@ -2,8 +2,8 @@
  * translation gets as many lines. The segment ends before an empty line and before the times of the
  * next subtitle. It also ends before a number on a line of its own, if times follow, even after
  * empty lines. A line that begins with a dash begins a segment: another person speaks. Everything
- * else stays: tags, times, names, and the blocks NOTE, STYLE and REGION of WebVTT, whose texts also
- * have references such as &amp;. */
+ * else stays: tags, times, names, references such as &amp;, and the blocks NOTE, STYLE and REGION
+ * of WebVTT. */
 #include <string.h>
 
 #include "tasks/translation/documents/document_private.h"
@@ -68,29 +68,26 @@ static const char *end_of_tag(const char *at, const char *end)
     return stop ? stop + 1 : NULL;
 }
 
-/* Adds a line of text with its tags. references: of WebVTT. */
-static void add_line(et_document *d, const line *l, size_t number, bool references)
+/* Adds a line of text with its tags. */
+static void add_line(et_document *d, const line *l, size_t number)
 {
     const char *text = l->text, *end = text + l->length;
     while (text < end) {
         const char *next = text, *after = NULL;
         while (next < end && !(strchr("<{\\", *next) && (after = end_of_tag(next, end)) != NULL))
             next++;
-        if (references)
-            et_document_add_decoded(d, text, (size_t)(next - text), number);
-        else
-            et_document_add(d, text, (size_t)(next - text), number);
+        et_document_add_decoded(d, text, (size_t)(next - text), number);
         if (after)
             et_document_add_tag(d, next, (size_t)(after - next), number);
         text = after ? after : next;
     }
 }
 
-/* Whether another person begins to speak: a dash or a note after tags. */
+/* Whether another person begins to speak: a dash, a note or >> after tags. */
 static bool begins_speech(const line *l)
 {
     static const char *const dashes[] = {
-        "-", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x90", "\xe2\x99\xaa", "\xe2\x99\xab"
+        "-", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x90", "\xe2\x99\xaa", "\xe2\x99\xab", ">>"
     };
     const char *at = l->text, *end = at + l->length, *after;
     while (at < end && strchr("<{ ", *at) && (after = *at == ' ' ? at + 1 : end_of_tag(at, end)))
@@ -124,7 +121,7 @@ int et_document_read_srt(et_document *d, et_error *error)
         } else {
             if (begins_speech(&l))
                 et_document_end(d);
-            add_line(d, &l, number, vtt);
+            add_line(d, &l, number);
             et_document_add(d, at + l.length, l.whole - l.length, number);
         }
         inside |= times;

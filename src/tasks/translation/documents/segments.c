@@ -344,6 +344,7 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
     const bool value = d->escape == ET_ESCAPE_SINGLE || d->escape == ET_ESCAPE_DOUBLE;
     /* There &quot; keeps white space, and \" is a quotation mark. */
     const bool resource = d->escape == ET_ESCAPE_RESOURCE;
+    const bool plain_text = d->escape == ET_ESCAPE_NONE || d->escape >= ET_ESCAPE_MD;
     while (length) {
         const char *mark = memchr(text, '&', length);
         const size_t plain = mark ? (size_t)(mark - text) : length;
@@ -354,10 +355,9 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         if (!mark)
             break;
         size_t bytes = et_entity_read(mark, length, &code);
-        const bool plain_text = d->escape >= ET_ESCAPE_MD; /* which does not write entities */
         if (!bytes && (value || d->escape == ET_ESCAPE_MARKUP))
             bytes = et_entity_read_open(mark, length, value);
-        if (plain_text && bytes && code < 0x80)
+        if (plain_text && bytes && code < 0x80) /* escapes write no entities */
             et_document_add_tag(d, mark, bytes, line);
         else if (!bytes || code == '&' || code == '<')
             et_document_add_written(d, code == '<' ? "<" : "&", 1, mark, bytes ? bytes : 1, line);
