@@ -562,8 +562,24 @@ static char *without_number(const char *line)
     return text;
 }
 
+/* "of " of English is "d'" of French. */
+static char *elided(const char *line)
+{
+    char *text = copy(line);
+    for (char *of; (of = strstr(text, "of ")) != NULL;) {
+        memcpy(of, "d'", 2);
+        memmove(of + 2, of + 3, strlen(of + 3) + 1);
+    }
+    return text;
+}
+
 static void test_formats__messages(void **state)
 {
+    static const row elisions[] = {
+        { ET_DOCUMENT_TEXT, "{n, plural, one {a of {b} of c} other {d of # of ''{e}}} of {f}",
+          "{n, plural, one {a d''{b} d'c} other {d d''# d''''{e}}} d''{f}" },
+        { ET_DOCUMENT_TEXT, "a of {b}", "a d'{b}" },
+    };
     static const row rows[] = {
         { ET_DOCUMENT_TEXT, "{count, plural, one {# file} other {# files}} left for {name}\n",
           "{count, plural, one {# FILE} other {# FILES}} LEFT FOR {name}\n" },
@@ -609,6 +625,7 @@ static void test_formats__messages(void **state)
     NEEDS(ET_DOCUMENT_PO);
     assert_rows(rows, COUNT(rows), NULL, capitals);
     assert_rows(inner, COUNT(inner), NULL, without_number);
+    assert_rows(elisions, COUNT(elisions), NULL, elided);
     for (size_t i = 0; i < COUNT(broken); i++) {
         assert_rows(&broken[i], 1, NULL, capitals);
         assert_int_equal(counts.kept, 1);

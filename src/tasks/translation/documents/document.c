@@ -238,6 +238,15 @@ static bool write_up_to(const et_document *d, const et_segment *s, et_escape esc
     return !is_spoiled(d, s, text, length);
 }
 
+/* Whether an apostrophe of text[from, at) quotes the syntax of ICU at `at`: d'{name}. */
+static bool is_quoted(const char *text, size_t from, size_t at)
+{
+    size_t marks = 0;
+    while (marks < at - from && text[at - marks - 1] == '\'')
+        marks++;
+    return marks % 2 && strchr("{#", text[at]);
+}
+
 /* A number more is no fault: "three" may become 3. */
 static bool check(const et_document *d, const et_segment *s, et_escape escape, const char *result,
                   bool *marked, et_strbuf *out)
@@ -261,6 +270,8 @@ static bool check(const et_document *d, const et_segment *s, et_escape escape, c
         }
         if (!write_up_to(d, s, escape, result + at, gap, out))
             return false;
+        if (s->message && is_quoted(result, at, found.start))
+            et_document_encode(d, s->escape, "'", 1, out);
         et_document_encode_span(d, s->escape, &found, text, out);
     }
     return write_up_to(d, s, escape, result + at, length - at, out) && is_complete(s, tag, marked);

@@ -74,6 +74,7 @@ typedef struct et_segment {
     size_t length;
     const char *source; /* the line to translate: text, with its language tag in front */
     uint64_t entities;  /* as in its run */
+    bool message;       /* of ICU, in which an apostrophe before { or # quotes */
     const char *tag;    /* the language tag; NULL: none; in the arena */
     et_spans spans;
     et_escape escape;
@@ -117,6 +118,7 @@ typedef struct et_run {
     size_t source_count, source_capacity;
     size_t line;
     uint64_t entities; /* bit i: the run has the document's entity i */
+    bool message;      /* has messages of ICU */
 } et_run;
 
 /* A character that the document writes as an entity, and how: "&nbsp;". */

@@ -590,7 +590,8 @@ static void add_segment(et_document *d, const whole *w, const size_t sentence[2]
     *s = (et_segment){ .line = d->run.line,
                        .escape = d->escape,
                        .accelerator = d->accelerator,
-                       .entities = d->run.entities };
+                       .entities = d->run.entities,
+                       .message = d->messages || d->run.message };
     d->accelerator.mark = 0;
     d->failed |= !fill_segment(d, s, w, from, to);
     s->tag = d->language_tag;
@@ -722,7 +723,7 @@ static void split_messages(et_document *d)
     if (!d->failed && message_find(masked.data, masked.length, 0, &m)) {
         et_run run = d->run;
         size_t at = 0;
-        d->run = (et_run){ .text = ET_STRBUF_INIT, .entities = run.entities };
+        d->run = (et_run){ .text = ET_STRBUF_INIT, .entities = run.entities, .message = true };
         d->messages++;
         do {
             add_again(d, &run, at, m.start, NULL);
@@ -774,4 +775,5 @@ void et_document_end(et_document *d)
     et_strbuf_reset(&d->run.text);
     d->run.tags.count = d->run.source_count = 0;
     d->run.entities = 0;
+    d->run.message = false;
 }
