@@ -211,6 +211,12 @@ static void add_pair(words *w, const char *option, const char *value)
     add_word(w, value);
 }
 
+/* Of a switch: no words. */
+static et_option_given given_at(const et_option_uses *uses, int time)
+{
+    return uses->given ? uses->given[time] : (et_option_given){ NULL, 0 };
+}
+
 /* Words shared by all trials. */
 static words begin_words(tuning *t)
 {
@@ -219,7 +225,7 @@ static words begin_words(tuning *t)
     size_t most = 64 + 2 * (a->config.count + a->set.count + (size_t)t->spaces);
     for (int i = 0; i < settings->count; i++)
         for (int n = 0; n < settings->words[i].times; n++)
-            most += (size_t)settings->words[i].given[n].count + 1;
+            most += (size_t)given_at(&settings->words[i], n).count + 1;
     words w = { .arena = &t->arena,
                 .items = et_arena_array(&t->arena, most, sizeof *w.items),
                 .most = (int)most };
@@ -231,10 +237,10 @@ static words begin_words(tuning *t)
         add_pair(&w, "--init", a->init);
     for (int i = 0; i < settings->count; i++)
         for (int n = 0; n < settings->words[i].times; n++) {
-            const et_option_given *given = &settings->words[i].given[n];
+            const et_option_given given = given_at(&settings->words[i], n);
             add_word(&w, et_arena_printf(w.arena, "--%s", settings->names[i]));
-            for (int k = 0; k < given->count; k++)
-                add_word(&w, given->items[k]);
+            for (int k = 0; k < given.count; k++)
+                add_word(&w, given.items[k]);
         }
     for (size_t i = 0; i < a->set.count; i++)
         add_pair(&w, ET_SETTINGS_SET, a->set.items[i]);

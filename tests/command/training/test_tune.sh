@@ -149,8 +149,9 @@ says 3 'trainer.validation_interval is 0, but tune compares trials' tune tabular
 for i in $(seq 60); do echo "a$((i % 7)) b$((i % 5)) c$((i % 3))"; done >a.en
 tr abc xyz <a.en >a.de
 "$etude" tune translation/tiny pairs --data a.en a.de --valid a.en a.de --steps 30 --trials 3 \
-    --search lr=1e-4..1e-2:log >out 2>&1 || fail "translation: $(cat out)"
+    --separate-vocabularies --search lr=1e-4..1e-2:log >out 2>&1 || fail "translation: $(cat out)"
 grep -q '^use it  *etude translate pairs/rung-2/trial-0[123]$' out || fail "translation: $(cat out)"
+grep -q '^train anew .* --separate-vocabularies ' out || fail "a switch: $(cat out)"
 
 # Mistakes.
 (
@@ -172,6 +173,7 @@ mistake 2 'lr is given twice' --search lr=1..2 --search lr=2..3
 mistake 2 'no option --layer' --search layer=1..2
 mistake 2 'the length (--steps, --epochs): tune sets it for all trials' --search epochs=1,2
 mistake 2 'the directory: tune sets it for all trials' --search model-dir=a,b
+mistake 2 'no option --separate-vocabularies' --search lr=1e-4..1e-2 --separate-vocabularies
 mistake 3 'task.model.mlp.wide' --search task.model.mlp.wide=1..2
 says 3 'trial 1: train.csv: there is no column "kin"' tune tabular/mlp gone \
     --data train.csv --target kin --epochs 9 --search lr=1e-4..1e-2
