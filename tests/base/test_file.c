@@ -235,6 +235,30 @@ static void test_file__failed_commit(void **state)
     assert_int_equal(entries("."), 1);
 }
 
+/* A file keeps its mode, and one that is write-protected stays. Root writes anything, so it becomes
+ * nobody for a while. */
+static void test_file__modes(void **state)
+{
+    (void)state;
+    struct stat info;
+    assert_int_equal(chmod(".", 0777), 0);
+    if (getuid() == 0)
+        assert_int_equal(seteuid(65534), 0);
+    assert_int_equal(et_file_write("a", "old", 3, &error), ET_OK);
+    assert_int_equal(chmod("a", 0640), 0);
+    assert_int_equal(et_file_write("a", "new", 3, &error), ET_OK);
+    assert_int_equal(stat("a", &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    assert_int_equal(chmod("a", 0444), 0);
+    int status = et_file_write("a", "newer", 5, &error);
+    if (getuid() == 0)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(status, ET_EDENIED);
+    assert_contains(error.text, "cannot write a: Permission denied");
+    assert_holds("a", "new");
+    assert_int_equal(entries("."), 1);
+}
+
 static void test_file__leftover_temporary(void **state)
 {
     (void)state;
@@ -603,6 +627,7 @@ int main(void)
         CASE(test_file__pieces),
         CASE(test_file__short_writes),
         CASE(test_file__failed_commit),
+        CASE(test_file__modes),
         CASE(test_file__leftover_temporary),
         CASE(test_file__swept),
         CASE(test_file__device_full),

@@ -294,9 +294,12 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     int status = et_path_check(path, error);
     if (status)
         return status;
-    /* A rename would put a file in the place of /dev/null. */
-    if (stat(path, &info) == 0 && refuse_special(&info, path, error))
+    /* A rename would put a file in the place of /dev/null, or of a file that is write-protected. */
+    const bool exists = !stat(path, &info);
+    if (exists && refuse_special(&info, path, error))
         return ET_EDENIED;
+    if (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS))
+        return et_fail_errno(error, "cannot write %s", path);
     /* In the directory of path, because a rename cannot leave a file system. The name has the
      * process number, so two processes never write into one file. */
     const size_t length = append(&writer->path, 0, path, strlen(path));
@@ -308,6 +311,8 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (writer->fd < 0)
         return et_fail_errno(error, "cannot write %s", path);
+    if (exists)
+        fchmod(writer->fd, info.st_mode & 0777); /* a private file stays private */
     et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
     sweep(parent_of(&parent, path), writer->temporary.text);
     return ET_OK;
