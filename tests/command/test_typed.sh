@@ -262,6 +262,7 @@ says 3 'average.safetensors has only weights' train $tiny --data news news --ste
 
 # ---- list WORD: what nothing is called is said.
 says 3 'no setting of translation/tiny has nonesuch in its name or help; --all' list translation/tiny nonesuch
+says 3 'no setting of translation/tiny has nonesuch in its name' list translation/tiny nonesuch --json
 says 3 'has all these words in its name' list translation/tiny warmup nonesuch
 
 # ---- --memory: the largest batch whose plan fits; a run that goes on keeps its own.

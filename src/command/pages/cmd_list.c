@@ -419,7 +419,7 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
         /* A group has no line of its own; its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(l, field->nested, value, whole, arena);
-        else if (is_wanted(l, field, whole) && l->settings) {
+        else if (is_wanted(l, field, whole) && ++l->shown && l->settings) {
             bool chosen = et_recipe_chooses(l->of, whole);
             et_strbuf range = ET_STRBUF_INIT;
             et_value *one = et_value_add_dict(l->settings);
@@ -433,7 +433,7 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
             if (range.length)
                 et_value_set_string(one, "range", et_strbuf_text(&range));
             et_strbuf_release(&range);
-        } else if (is_wanted(l, field, whole) && ++l->shown)
+        } else if (is_wanted(l, field, whole))
             print_setting(field, whole, value, et_recipe_chooses(l->of, whole));
     }
 }
@@ -474,14 +474,12 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
         if (l->words.count <= 1 && !l->all)
             et_print(stdout, "experiment: %s\n", experiment.name);
         print_settings(l, experiment.table, echo, "", &arena);
-        status =
-            l->shown
-                ? ET_OK
-                : et_fail(error, ET_ENOTFOUND,
-                          "list: no setting of %s has %s in its name or help%s", experiment.name,
-                          l->words.count > 2 ? "all these words" : l->words.items[1],
-                          l->all ? "" : "; --all also searches groups that are not selected");
     }
+    if (echo && !l->yaml && !l->shown)
+        status =
+            et_fail(error, ET_ENOTFOUND, "list: no setting of %s has %s in its name or help%s",
+                    experiment.name, l->words.count > 2 ? "all these words" : l->words.items[1],
+                    l->all ? "" : "; --all also searches groups that are not selected");
     if (!echo || arena.failed)
         status = et_alloc_failed(error, "settings");
     et_arena_release(&arena);
