@@ -103,6 +103,7 @@ says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' predict run --input ne
 says 2 'not both' evaluate run new.csv --threshold 0.5 --costs yes:no=3
 says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' evaluate run new.csv --costs yes:maybe=3
 says 2 '--costs yes:no=-1: give a finite cost' evaluate run new.csv --costs yes:no=-1
+says 2 '--costs yes:no=2: this cost is given twice' predict run new.csv --costs yes:no=3,no:yes=1,yes:no=2
 says 2 'threshold' evaluate run new.csv --threshold 1.5
 
 # Numbers have their scores alone.

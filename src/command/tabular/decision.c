@@ -51,7 +51,10 @@ static int read_cost(et_decision *d, const et_decision_classes *target, const ch
                        target->label[0], target->label[1]);
     if (!(cost >= 0 && isfinite(cost)))
         return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
-    d->costs[pair[0] * target->count + pair[1]] = cost;
+    double *of = &d->costs[pair[0] * target->count + pair[1]];
+    if (!isnan(*of))
+        return et_fail(error, ET_EUSAGE, "--costs %s: this cost is given twice", text);
+    *of = cost;
     return ET_OK;
 }
 
@@ -65,9 +68,11 @@ static int read_costs(et_decision *d, const et_strings *costs, const et_decision
     if (!status && !d->costs)
         status = et_alloc_failed(error, "costs");
     for (size_t i = 0; i < classes * classes && !status; i++)
-        d->costs[i] = i / classes != i % classes;
+        d->costs[i] = (double)NAN;
     for (size_t i = 0; i < items.count && !status; i++)
         status = read_cost(d, target, items.items[i], error);
+    for (size_t i = 0; i < classes * classes && !status; i++)
+        d->costs[i] = isnan(d->costs[i]) ? i / classes != i % classes : d->costs[i];
     return status;
 }
 
