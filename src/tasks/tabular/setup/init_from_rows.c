@@ -109,9 +109,16 @@ static int weigh_classes(const et_tabular_task *task, float *weight, et_error *e
         weight[i] = -1;
     for (size_t i = 0; !status && i < given->count; i++)
         status = read_weight(task, given->items[i], weight, error);
-    for (int i = 0; i < task->target.classes; i++)
+    float most = 0;
+    for (int i = 0; i < task->target.classes; i++) {
         weight[i] = weight[i] < 0 ? 1 : weight[i];
-    return status;
+        most = fmaxf(most, weight[i]);
+    }
+    return status || most > 0
+               ? status
+               : et_fail(error, ET_ECONFIG,
+                         "--class-weights: all classes have the weight 0, so nothing is learned; "
+                         "give a weight above 0");
 }
 
 /* ---- values ---- */
