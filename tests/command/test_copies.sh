@@ -71,6 +71,7 @@ table '' --data one.csv
 # An evaluation compares its rows with the training files while these exist.
 table '' --data distinct.csv
 says 0 'warning: 50 of the 150 rows of mixed.csv are also training rows' evaluate run mixed.csv
+says 0 'warning: 50 of the [0-9]* rows of new.csv and 1 other file are also training rows' evaluate run new.csv mixed.csv
 says 0 'warning: the rows of distinct.csv are the training data' evaluate run distinct.csv
 tells 0 '^accuracy' evaluate run new.csv
 ! grep -q 'warning: .*training' said || fail 'warns of new rows'

@@ -475,9 +475,11 @@ static void warn_sets(const et_tabular_task *task, et_samples *training, const h
     const bool evaluates = task->context.evaluates;
     for (int i = 0; i < task->validations; i++) {
         char rows[200] = "held-out rows";
+        const et_strings *paths = &task->validation_paths[0];
+        const int64_t more = sets ? 0 : (int64_t)paths->count - 1;
         if (task->validation_tables[0])
-            snprintf(rows, sizeof rows, "rows of %.180s",
-                     sets ? sets[i].name : task->validation_paths[0].items[0]);
+            snprintf(rows, sizeof rows, "rows of %.140s%s%s", sets ? sets[i].name : paths->items[0],
+                     more ? " and " : "", more ? et_format_many(more, "other file").text : "");
         if (task->validation_tables[i] &&
             task->validation_tables[i]->fingerprint == training->fingerprint)
             et_log(ET_LOG_WARNING,
