@@ -420,6 +420,7 @@ cmp -s out.csv expected.csv || fail "out.csv is no CSV"
 cmp -s out.jsonl expected.jsonl || fail "out.jsonl are no lines of JSON"
 "$etude" predict run rows.csv --output out.csv --output-format jsonl
 cmp -s out.csv expected.jsonl || fail "--output-format does not count"
+says 2 'takes one run, but found rows.csv and run; name the run before files' "$etude" predict rows.csv run
 says 2 'JSON lines or CSV' "$etude" predict run rows.csv --output out.tsv
 says 2 '--output: - does not mean standard output; name a file' "$etude" predict run rows.csv --output -
 "$etude" predict --help >out

@@ -99,7 +99,7 @@ tells 0 '^  trainer.names *\["x","y,z"\] *-$' compare r/deep/c r/b
 tells 0 '^run,.*,experiment,' runs r other --csv
 ! grep -q 'names\|width' out || fail 'runs: settings that only one experiment has'
 tells 2 'compare: give at least two runs, not only r/a' compare r/a r/a/
-tells 2 'compare: give at least two runs, not only none' compare
+tells 2 'compare: give at least two runs$' compare
 tells 3 'none' compare r/a none
 
 # Steps done count, also those after the last log.

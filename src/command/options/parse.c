@@ -257,6 +257,8 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
     else if (behind)
         snprintf(what, sizeof what, "; if %.60s belongs to --%s, repeat --%s before it", second,
                  behind->row->field.name, behind->row->field.name);
+    else if (is_file(first) && !is_file(second))
+        snprintf(what, sizeof what, "; name the %s before files", slot->row->value);
     return et_fail(error, ET_EUSAGE, "%s: takes one %s, but found %s and %s%s", called(line),
                    slot->row->value, first, second, what);
 }

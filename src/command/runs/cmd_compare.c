@@ -321,8 +321,9 @@ int et_compare_runs(const et_compare_args *args, et_error *error)
     comparison all = { .args = args }, *c = &all;
     int status = et_histories_open(&c->runs, &args->words, error);
     if (!status && c->runs.count < 2)
-        status = et_fail(error, ET_EUSAGE, "compare: give at least two runs, not only %s",
-                         c->runs.count ? c->runs.items[0]->model_dir : "none");
+        status = et_fail(error, ET_EUSAGE, "compare: give at least two runs%s%s",
+                         c->runs.count ? ", not only " : "",
+                         c->runs.count ? c->runs.items[0]->model_dir : "");
     else if (!status && c->runs.count > RUNS_MAX)
         status = et_fail(
             error, ET_EUSAGE,
