@@ -187,6 +187,11 @@ says 0 '' train $tiny v --data text text --steps 1 --vocab-size auto -q --set \
 grep -q -a '<0xF0>' v/vocabulary.model
 grep -q -a '<url>' v/vocabulary.model
 grep -q -a 'a,b"c' v/vocabulary.model
+for symbols in "''" '"a b"' '</s>' '<x>, <x>' '<0x41>'; do
+    says 3 'user_defined_symbols: ".*": \(give one\|every\|the list has\|this is\)' train $tiny w --data text text \
+        --set "task.vocabulary={byte_fallback: true, user_defined_symbols: [$symbols]}"
+done
+says 3 '^etude: tag: "<unk>": every vocabulary has this token' train $tiny w --data text text --tags '<unk>'
 
 # ---- translate: files in place of streams, and bytes that are no text.
 "$etude" translate t1 <news >expected

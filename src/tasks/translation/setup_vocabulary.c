@@ -76,6 +76,25 @@ static int keep(const opening *o, const char *bytes, size_t length, const char *
     return status ? status : et_file_write(o->path, bytes, length, error);
 }
 
+/* SentencePiece refuses such symbols without naming them, or never finds them in a text. NULL:
+ * sound. */
+static const char *fault_of(const et_strings *symbols, size_t at, bool bytes)
+{
+    static const char *const own[] = { "<pad>", "</s>", "<unk>" };
+    const char *symbol = symbols->items[at];
+    if (!*symbol || strpbrk(symbol, " \t\r\n"))
+        return "give one word";
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(symbol, own[i]))
+            return "every vocabulary has this token; choose another word";
+    if (bytes && strlen(symbol) == 6 && !strncmp(symbol, "<0x", 3))
+        return "this is the token of a byte (byte_fallback); choose another word";
+    for (size_t i = 0; i < at; i++)
+        if (!strcmp(symbol, symbols->items[i]))
+            return "the list has this word twice";
+    return NULL;
+}
+
 /* The user's symbols and the tags of the texts, so that a tag is one token. *items: et_free. */
 static int find_symbols(const opening *o, et_strings *symbols, const char ***items, et_error *error)
 {
@@ -97,6 +116,13 @@ static int find_symbols(const opening *o, et_strings *symbols, const char ***ite
             all[count++] = tag;
     }
     *symbols = (et_strings){ all, count };
+    for (size_t i = 0; i < count; i++) {
+        const char *fault = fault_of(symbols, i, o->task->options.vocabulary.byte_fallback);
+        if (fault)
+            return et_fail(error, ET_ECONFIG, "%s: \"%.100s\": %s",
+                           i < given->count ? "task.vocabulary.user_defined_symbols" : "tag",
+                           all[i], fault);
+    }
     return ET_OK;
 }
 
@@ -122,8 +148,11 @@ static int train(const opening *o, et_error *error)
     if (status)
         return status;
     status = find_symbols(o, &options.symbols, &symbols, error);
-    if (!status)
-        status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    if (status) {
+        et_free(symbols);
+        return status;
+    }
+    status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
     et_free(symbols);
     et_translation_lines_close(&source.lines);
     et_strbuf_release(&source.normalized);
