@@ -54,6 +54,13 @@ for model in m.safetensors m; do
         cmp run/$file "tuned.$model/$file"
     done
 done
+says 0 'done' train --init small.safetensors --data few.csv --steps 1 tuned.small
+grep 'are not used' out && fail 'the scales of an export are used'
+says 0 'averaged 2' average m.safetensors m.safetensors --output mean.safetensors
+tells 0 '' predict run --checkpoint mean.safetensors --input t.csv
+cmp out predicted.file
+says 3 'small.safetensors: .* is int8; only float32' average small.safetensors m.safetensors \
+    --output none
 says 0 'done' train tuned.m.safetensors --steps 2
 says 3 'm.safetensors: vocabulary.model is missing' train --experiment translation/tiny \
     --data few.csv few.csv --steps 1 none --set task.sentencepiece_model_path=m.safetensors

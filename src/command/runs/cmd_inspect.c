@@ -97,7 +97,7 @@ static inspection_part part_of(const char *name)
 {
     if (!strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
         return PART_AVERAGE;
-    if (!strncmp(name, ET_ARTIFACT_TEXT, strlen(ET_ARTIFACT_TEXT)) ||
+    if (!strncmp(name, ET_STORED_TEXT, strlen(ET_STORED_TEXT)) ||
         !strncmp(name, ET_STORED_SCALE, strlen(ET_STORED_SCALE)))
         return PART_EXPORT;
     return et_state_is_weight(name) ? PART_WEIGHTS : PART_OPTIMIZER;

@@ -84,6 +84,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
  * small. */
 
 #define ET_STORED_SCALE "export/scale/" /* before the name of the weight */
+#define ET_STORED_TEXT  "export/file/"  /* before the name of a text of an export in one file */
 
 /* The tensor of a file with the name prefix name; NULL: no such tensor. */
 const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,

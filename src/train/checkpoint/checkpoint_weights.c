@@ -358,6 +358,13 @@ int et_checkpoint_find_weights(char **path, const char *given, et_error *error)
     return *path ? ET_OK : et_alloc_failed(error, "a path");
 }
 
+/* No text and no scale of an export, either. */
+static bool is_weight(const char *name)
+{
+    return et_state_is_weight(name) && strncmp(name, ET_STORED_TEXT, strlen(ET_STORED_TEXT)) != 0 &&
+           strncmp(name, ET_STORED_SCALE, strlen(ET_STORED_SCALE)) != 0;
+}
+
 static bool any_name(const et_params *params, const et_patterns *wanted)
 {
     for (int i = 0; i < et_params_count(params); i++)
@@ -380,7 +387,7 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     status = load(params, &file, path, (et_weights_choice){ .averages = true }, wanted, error);
     for (size_t i = 0; !status && !wanted && i < et_safetensors_count(file); i++) {
         const char *name = et_safetensors_at(file, i)->name;
-        if (!et_state_is_weight(name) || et_params_find(params, name) >= 0)
+        if (!is_weight(name) || et_params_find(params, name) >= 0)
             continue;
         first = first ? first : name;
         unused++;
@@ -518,7 +525,7 @@ static size_t count_weights(const et_safetensors *file)
 {
     size_t count = 0;
     for (size_t i = 0; i < et_safetensors_count(file); i++)
-        count += et_state_is_weight(et_safetensors_at(file, i)->name);
+        count += is_weight(et_safetensors_at(file, i)->name);
     return count;
 }
 
@@ -574,7 +581,7 @@ static int make_items(average *all, et_arena *arena, et_error *error)
     all->items = et_arena_array(arena, et_safetensors_count(first), sizeof *all->items);
     for (size_t i = 0; all->items && i < et_safetensors_count(first); i++) {
         const et_safetensors_tensor *weight = et_safetensors_at(first, i);
-        if (!et_state_is_weight(weight->name))
+        if (!is_weight(weight->name))
             continue;
         if (weight->dtype != ET_F32)
             return et_fail(error, ET_ECONFIG, "%s: %s is %s; only float32 can be averaged",

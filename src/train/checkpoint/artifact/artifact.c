@@ -386,7 +386,7 @@ const char *et_artifact_path(const et_artifact *artifact, const char *name, et_a
 
 static const et_safetensors_tensor *find_in_file(const et_artifact *artifact, const char *name)
 {
-    const et_safetensors_tensor *text = et_stored_find(artifact->file, ET_ARTIFACT_TEXT, name);
+    const et_safetensors_tensor *text = et_stored_find(artifact->file, ET_STORED_TEXT, name);
     return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
 }
 
@@ -489,14 +489,14 @@ static int unpack(const et_artifact *artifact, const char *name, const char *dir
 int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error)
 {
     const et_artifact_content *content = artifact->content;
-    const size_t prefix = strlen(ET_ARTIFACT_TEXT);
+    const size_t prefix = strlen(ET_STORED_TEXT);
     int status = ET_OK;
     et_assert(et_artifact_is_file(artifact));
     for (int i = 0; content && i < content->count && !status; i++)
         status = unpack(artifact, content->texts[i].name, directory, error);
     for (size_t i = 0; !content && i < et_safetensors_count(artifact->file) && !status; i++) {
         const char *name = et_safetensors_at(artifact->file, i)->name;
-        if (!strncmp(name, ET_ARTIFACT_TEXT, prefix))
+        if (!strncmp(name, ET_STORED_TEXT, prefix))
             status = unpack(artifact, name + prefix, directory, error);
     }
     return status;

@@ -38,11 +38,10 @@
 #define ET_ARTIFACT_WEIGHTS "model.safetensors"
 
 /* In one file: metadata with the version, which no other checkpoint has, and the type of stored
- * weights ("float32", "bfloat16", "int8"); and the prefix of tensors that are texts. */
+ * weights ("float32", "bfloat16", "int8"). */
 #define ET_ARTIFACT_KEY_EXPORT    "export"
 #define ET_ARTIFACT_KEY_PRECISION "precision"
 #define ET_ARTIFACT_VERSION       "1"
-#define ET_ARTIFACT_TEXT          "export/file/"
 
 /* ---- opening ---- */
 

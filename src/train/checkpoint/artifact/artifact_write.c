@@ -104,7 +104,7 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
         add_weight(d, i);
     for (int i = 0; i < d->content->count && whole && !d->arena.failed; i++) {
         const et_artifact_file *text = &d->content->texts[i];
-        const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
+        const char *key = et_arena_printf(&d->arena, ET_STORED_TEXT "%s", text->name);
         add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
     }
     if (tree && !d->arena.failed)
