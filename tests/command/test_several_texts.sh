@@ -58,6 +58,14 @@ cmp -s tagged.log byhand.log || fail "--tags is another training than tag"
 train 0 '^done' single --data a.en a.de --tags '>>deu<<'
 grep -q '^ *tag: .*>>deu<<' single/params.yaml || fail "the tag of one text"
 
+# A blank source stays empty, whether its text has a tag or not.
+(cat old/text.en && printf ' \302\240\n\342\200\213\n') >blank.en
+(cat old/text.de && printf 'hund\nhund\n') >blank.de
+for tags in ',<BT>' ,; do
+    train 0 '^data 2 of 2  weight 1: 30 pairs; 2 filtered .*: 2 empty' blank$tags --tags "$tags" \
+        --data new/text.en new/text.de --data blank.en blank.de
+done
+
 train 2 'data: c.tsv has both languages by its name' a --data a.en a.de --data c.tsv c.tsv
 train 2 'data: c.tsv has both languages by its name' a --data a.en c.tsv
 train 2 'valid: c.tmx is TMX by its name, which is not read' a --data a.en a.de --valid c.tmx

@@ -337,6 +337,18 @@ static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *er
 
 /* ---- tags ---- */
 
+/* Blanks and characters without width alone give no token: with a tag, their line stays empty. */
+static bool has_text(const char *text, size_t length)
+{
+    uint32_t code;
+    for (size_t at = 0, bytes; at < length; at += bytes) {
+        bytes = et_utf8_decode(text + at, length - at, &code);
+        if (!et_unicode_is_space(code) && et_utf8_columns(text + at, bytes))
+            return true;
+    }
+    return false;
+}
+
 /* The source becomes a copy that begins with the tag. */
 static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
@@ -411,7 +423,7 @@ ET_NOINLINE static int next_changed(et_corpus *corpus, et_corpus_pair *pair, et_
         corpus->original = *pair;
         corpus->kind = 0;
     }
-    if (!status && corpus->tag_length && pair->source && pair->source_length)
+    if (!status && corpus->tag_length && has_text(pair->source, pair->source_length))
         status = put_tag(corpus, pair, error);
     return status;
 }
