@@ -55,6 +55,7 @@ static void test_metric_name__lower_is_better(void **state)
                                   "validation.validation_perplexity",
                                   "cross_entropy",
                                   "validation_calibration_error",
+                                  "validation_interval_width",
                                   "seconds" };
     const char *const higher[] = { "validation_accuracy",
                                    "validation_log_likelihood",
