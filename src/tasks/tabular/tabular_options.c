@@ -744,8 +744,10 @@ int et_tabular_check_metric_of(const et_tabular_options *o, const char *name,
                        name);
     if (!strncmp(name, prefix, strlen(prefix))) {
         const char *rest = name + strlen(prefix);
-        if (!strcmp(rest, "loss") || !strcmp(rest, "nll") || !strcmp(name, ET_TABULAR_LOG_LOSS))
+        if (!strcmp(rest, "loss") && name == of_set)
             return ET_OK;
+        if (!strcmp(rest, "nll") && o->target.count < 2)
+            rest = "log_loss"; /* classes of one target have both */
         for (int l = 0; lists[l]; l++)
             for (int i = 0; lists[l][i]; i++)
                 if (!strcmp(lists[l][i], rest))

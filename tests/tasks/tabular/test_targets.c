@@ -565,6 +565,9 @@ static void test_targets__refuses(void **state)
         { BEGIN "--target rain,wind "
                 "--set trainer.best_checkpoint_eval_metric=validation_rmse",
           3, "validation has no value validation_rmse" },
+        { BEGIN "--target rain,wind --metric rain/nll", 3, "validation has no value nll" },
+        { BEGIN "--target p --metric log_loss", 3,
+          "validation has no value validation_log_loss (it has: validation_loss" },
         { BEGIN "--target p --quantiles 0,0.5", 3, "\"0\" is no level" },
         { BEGIN "--target p --quantiles 0.5,1", 3, "\"1\" is no level" },
         { BEGIN "--target p --quantiles 0.5,0.5", 2, "--quantiles: 0.5 is given twice" },
