@@ -89,10 +89,13 @@ if command -v rsvg-convert >/dev/null; then
 fi
 # Where librsvg is not, that is said before any work.
 mkdir no_programs
-code=0
-PATH=$PWD/no_programs "$etude" plot runs/a --output b.png 2>err || code=$?
-[ "$code" = 3 ] && grep -q 'a PNG needs rsvg-convert: apt install librsvg2-bin' err && [ ! -e b.png ] ||
-    fail "without librsvg: $code, $(cat err)"
+for round in missing not_executable; do
+    code=0
+    PATH=$PWD/no_programs "$etude" plot runs/a --output b.png 2>err || code=$?
+    [ "$code" = 3 ] && grep -q 'a PNG needs rsvg-convert: apt install librsvg2-bin' err && [ ! -e b.png ] ||
+        fail "$round: without librsvg: $code, $(cat err)"
+    : >no_programs/rsvg-convert
+done
 plot 3 'are the same file' runs/a --output linked.svg
 plot 3 'output' runs/a --output none/a.svg
 

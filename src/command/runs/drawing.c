@@ -300,7 +300,7 @@ static int run(char *const *argv, int from, int to, et_error *error)
     if (!reason)
         reason = posix_spawnp(&child, PROGRAM, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (reason == ENOENT)
+    if (reason == ENOENT || reason == EACCES)
         return et_fail(error, ET_ENOTFOUND,
                        "a PNG needs " PROGRAM
                        ": apt install librsvg2-bin; or choose a name in .svg");
