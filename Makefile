@@ -137,11 +137,11 @@ check lint: WERROR = ON
 check: lint test  ## lint and all tests, before a change is merged
 
 install: build    ## to PREFIX (/usr/local), below DESTDIR
-	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 # Removes the files that `make install` with the same PREFIX and DESTDIR installs.
 uninstall: build  ## remove what `make install` installed
-	@DESTDIR=$(DESTDIR) tools/uninstall build "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" tools/uninstall build "$(PREFIX)"
 
 bundle: build     ## archive with all libraries, in build/bundle
 	@tools/setup bundle

@@ -12,6 +12,9 @@ fail() {
     exit 1
 }
 
+make -C "$here/../.." -n install PREFIX='a b' DESTDIR='c d' | grep -q 'DESTDIR="c d" cmake .* --prefix "a b"$' ||
+    fail "make install with blanks in PREFIX and DESTDIR"
+
 # Only what is built already: the test does not build the library a second time.
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || {
     cat "$work/log" >&2
