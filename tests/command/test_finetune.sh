@@ -4,7 +4,7 @@
 set -u
 etude=$1
 . "$(dirname "$0")/counting.sh"
-directory=$(mktemp -d ./finetune-XXXXXX) || exit 2
+directory=$(mktemp -d "$PWD/finetune-XXXXXX") || exit 2
 trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 2
 

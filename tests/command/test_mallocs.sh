@@ -6,7 +6,7 @@
 set -eu
 etude=$1
 counter=$2
-directory=$(mktemp -d mallocs.XXXXXX)
+directory=$(mktemp -d "$PWD/mallocs.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
 

@@ -6,7 +6,7 @@
 set -eu
 etude=$1
 preloaded=$2
-directory=$(mktemp -d mallocsfail.XXXXXX)
+directory=$(mktemp -d "$PWD/mallocsfail.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
 OMP_NUM_THREADS=1

@@ -5,7 +5,7 @@
 set -eu
 etude=$1
 preloaded=$2
-directory=$(mktemp -d ranksmemory.XXXXXX)
+directory=$(mktemp -d "$PWD/ranksmemory.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
 OMP_NUM_THREADS=1 LC_ALL=C

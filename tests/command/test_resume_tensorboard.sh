@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 etude=$2
 python=$("$here/../tools/venv" "$1" tensorboard) || exit $?
 . "$here/counting.sh"
-directory=$(mktemp -d ./tensorboard-XXXXXX) || exit 2
+directory=$(mktemp -d "$PWD/tensorboard-XXXXXX") || exit 2
 trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 2
 
