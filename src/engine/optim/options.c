@@ -322,7 +322,7 @@ static const et_field ema_fields[] = {
                   "it means true, ema: null means false",
                   .selects = true),
     ET_FIELD_BOOL(et_ema_options, trainable_weights_only, true,
-                  "must be false: variables such as batch statistics are not averaged"),
+                  "average no variables, such as batch statistics"),
     ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
                    "fraction of the average that remains after a step"),
     ET_FIELD_INT(et_ema_options, start_step, 0, 0, STEPS_MAX,
