@@ -47,7 +47,8 @@ int et_task_trainer_begin_loop(et_task_trainer *t, et_error *error)
 
 double et_task_trainer_learning_rate(const et_task_trainer *t)
 {
-    bool known = t->stepped && (t->step.updated || !t->logs);
+    /* An update that dynamic loss scaling left out has no rate. */
+    bool known = t->stepped && (t->step.updated || (!t->logs && t->step.update.finite));
     return known ? t->step.update.learning_rate : et_optimizer_learning_rate(t->optimizer);
 }
 

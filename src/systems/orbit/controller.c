@@ -43,8 +43,9 @@ static int64_t due(const et_action *action, int64_t step)
     return (step / self->every + 1) * self->every;
 }
 
-/* The values of the window's steps, with the rate and the epoch of the last step. A trainer with
- * its own inner loop has already stored its values here; other trainers give them in loop_end. */
+/* The values of the window's steps, with the rate and the epoch of the last step, which another
+ * process may have made. A trainer with its own inner loop has already stored its values here;
+ * other trainers give them in loop_end. */
 static int collect(et_inner_loop *loop, et_error *error)
 {
     const et_trainer_class *class = loop->trainer->class;
@@ -57,11 +58,10 @@ static int collect(et_inner_loop *loop, et_error *error)
         if (status)
             return status;
     }
-    const et_trainer_view view = et_inner_loop_view(loop);
-    if (!isnan(view.learning_rate))
-        et_value_set_float(values, ET_LOGGED_LEARNING_RATE, view.learning_rate);
-    if (view.epoch)
-        et_value_set_int(values, "epoch", view.epoch);
+    if (!isnan(loop->learning_rate))
+        et_value_set_float(values, ET_LOGGED_LEARNING_RATE, loop->learning_rate);
+    if (loop->epoch)
+        et_value_set_int(values, "epoch", loop->epoch);
     loop->steps.values = values;
     return et_value_failed(values) ? et_alloc_failed(error, "a log") : ET_OK;
 }

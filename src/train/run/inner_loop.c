@@ -215,6 +215,7 @@ static int go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *e
 
 int et_inner_loop_init(et_inner_loop *loop, size_t actions, et_error *error)
 {
+    loop->learning_rate = (double)NAN;
     return ET_ALLOC(loop->actions, actions, "actions", error);
 }
 
@@ -343,6 +344,8 @@ static void show(et_inner_loop *loop, int64_t steps)
     const et_trainer_view view = et_inner_loop_view(loop);
     const double now = et_clock_monotonic();
     et_meter *meter = &loop->meter;
+    loop->learning_rate = view.learning_rate;
+    loop->epoch = view.epoch;
     meter->window_steps += steps;
     meter->window_units += view.units;
     meter->step_seconds = now - meter->step_start;

@@ -132,6 +132,8 @@ typedef struct et_inner_loop {
     et_loop_position position;
     et_logged evaluation; /* of this step */
     et_logged steps;      /* of the loop of steps that ended at this step */
+    double learning_rate; /* of the last step, as its epoch; NaN, 0: unknown */
+    int64_t epoch;
     const et_value *last; /* last evaluation since the goal was set; NULL: none */
     et_meter meter;
     et_recovery recovery;

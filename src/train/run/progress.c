@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/values/value.h"
+#include "formats/events/log_names.h"
 #include "train/run/inner_loop.h"
 
 /* In a list, a dict and a number that is not finite are stored as a dict with one of these members.
@@ -107,10 +108,10 @@ static bool asks_for_begin(const et_inner_loop *loop)
     return asks;
 }
 
-/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}. Within a
- * loop also "loop": 1900. If an action has stopped a call: "stopped_target": 5000. If the driver
- * changed the target: "planned": 5000, "length": 4200. Values that actions have not seen:
- * "evaluation", "inner_loop". */
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}. Of the
+ * last step, if known: "learning_rate", "epoch". Within a loop also "loop": 1900. If an action has
+ * stopped a call: "stopped_target": 5000. If the driver changed the target: "planned": 5000,
+ * "length": 4200. Values that actions have not seen: "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_inner_loop *loop = self;
@@ -136,6 +137,10 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
         save_values(et_value_set_dict(dict, "inner_loop"), loop->steps.values);
     et_part_set_real(dict, "recent_loss", loop->meter.loss.sum);
     et_part_set_real(dict, "recent_weight", loop->meter.loss.weight);
+    if (!isnan(loop->learning_rate))
+        et_part_set_real(dict, ET_LOGGED_LEARNING_RATE, loop->learning_rate);
+    if (loop->epoch)
+        et_value_set_int(dict, "epoch", loop->epoch);
     return ET_OK;
 }
 
@@ -206,6 +211,14 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         (status = restore_length(loop, dict, error)))
         return status;
     position->at_boundary = position->next < loop->count;
+    loop->learning_rate = (double)NAN;
+    loop->epoch = 0;
+    if ((et_value_get(dict, ET_LOGGED_LEARNING_RATE) &&
+         (status =
+              et_part_read_real(dict, ET_LOGGED_LEARNING_RATE, &loop->learning_rate, error))) ||
+        (et_value_get(dict, "epoch") &&
+         (status = et_value_read_int(dict, "epoch", &loop->epoch, error))))
+        return status;
     if (et_value_get(dict, "stopped_target") &&
         (status = et_value_read_int(dict, "stopped_target", &position->stopped_target, error)))
         return status;

@@ -31,6 +31,7 @@ typedef struct toy {
     et_trainer trainer;
     et_evaluator evaluator;
     int64_t total, window; /* sums of steps' numbers: in all, since the last log */
+    int64_t made;          /* the last step of this process */
     int batches;           /* of the evaluation under way */
     int64_t evaluated;     /* step */
     int started;
@@ -106,6 +107,7 @@ static int step(et_trainer *self, et_error *error)
     }
     t->total += number;
     t->window += number;
+    t->made = number;
     t->stop = number == t->stop_after;
     return ET_OK;
 }
@@ -121,12 +123,21 @@ static int loop_end(et_trainer *self, et_value *logs, et_error *error)
     return ET_OK;
 }
 
+/* Of the last step, which only the process that made it knows. */
+static void view(const et_trainer *self, et_trainer_view *view)
+{
+    const int64_t made = ((const toy *)((const char *)self - offsetof(toy, trainer)))->made;
+    view->learning_rate = 1 / (double)(made + 1);
+    view->epoch = made / 3 + 1;
+}
+
 static const et_trainer_class trainer_class = { .name = "toy",
                                                 .attach = attach,
                                                 .start = start,
                                                 .loop_begin = loop_begin,
                                                 .step = step,
-                                                .loop_end = loop_end };
+                                                .loop_end = loop_end,
+                                                .view = view };
 
 static int gather(et_trainer *self, et_error *error)
 {
