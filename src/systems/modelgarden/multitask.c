@@ -140,6 +140,34 @@ static int restore_counts(void *self, const et_value *dict, et_error *error)
 static const et_part_class steps_part = { "steps of tasks", save_counts, restore_counts };
 static const et_part_class epochs_part = { "epochs of tasks", save_counts, restore_counts };
 
+/* The rate of each task's last update. */
+static int save_rates(const void *self, et_value *dict, et_error *error)
+{
+    const et_multitask *m = self;
+    for (int i = 0; i < m->count; i++)
+        if (m->parts[i].trainer->stepped)
+            et_part_set_real(dict, et_multitask_name(m, i),
+                             et_task_trainer_learning_rate(m->parts[i].trainer));
+    return et_value_failed(dict) ? et_alloc_failed(error, "the state") : ET_OK;
+}
+
+static int restore_rates(void *self, const et_value *dict, et_error *error)
+{
+    const et_multitask *m = self;
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_task_trainer *t = m->parts[i].trainer;
+        const char *name = et_multitask_name(m, i);
+        t->stepped = et_value_get(dict, name) != NULL;
+        t->step.update = (et_update){ .finite = true };
+        if (t->stepped)
+            status = et_part_read_real(dict, name, &t->step.update.learning_rate, error);
+    }
+    return status;
+}
+
+static const et_part_class rates_part = { "learning rates of tasks", save_rates, restore_rates };
+
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_multitask *m = of(trainer);
@@ -149,6 +177,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
         (status = et_state_add(state, "multitask", &steps_part, &m->steps, error)) ||
         (status =
              et_state_add_optional(state, "multitask_epochs", &epochs_part, &m->epochs, error)) ||
+        (status = et_state_add_optional(state, "multitask_rates", &rates_part, m, error)) ||
         (status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error)))
         return status;
     for (int i = 0; !status && i < m->count; i++)

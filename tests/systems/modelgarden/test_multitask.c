@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "formats/files.h"
+#include "train/logged.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 12, ROWS = 4, TASKS = 2 };
@@ -398,9 +399,12 @@ static void test_multitask__evaluation_fails(void **state)
 static char *train(const char *directory, int order, int64_t batches, int task, int stops_at,
                    size_t *length)
 {
+    const et_schedule_exponential falling = { 0.1, .decay_rate = 0.9, .decay_steps = 1 };
     bench b;
     et_controller *controller;
     bench_init(&b, order);
+    b.optimizer.learning_rate = 0;
+    b.optimizer.exponential = &falling;
     b.trainer.batches = batches;
     b.tasks[task].stops_at = stops_at;
     stop = 0;
@@ -424,7 +428,7 @@ static char *train(const char *directory, int order, int64_t batches, int task, 
     return stops_at ? NULL : get_file(file, length);
 }
 
-/* Broken off at several steps: the same bytes; the best is one of a task's values. */
+/* Broken off at several steps: the same bytes and logs; the best is one of a task's values. */
 static void test_multitask__resumes(void **state)
 {
     static const struct {
@@ -434,16 +438,17 @@ static void test_multitask__resumes(void **state)
     } cases[] = {
         { ET_MULTITASK_JOINT, 1, 0, { 1, 2, 3 } },
         { ET_MULTITASK_UNIFORM, 1, 0, { 1, 2, 3 } },
+        { ET_MULTITASK_UNIFORM, 1, 1, { 1, 3, 4 } },
         /* within an update, whose batches of the task before have been taken */
         { ET_MULTITASK_JOINT, 3, 1, { 1, 5, 9 } },
         { ET_MULTITASK_JOINT, 3, 0, { 2, 4, 6 } },
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         size_t n, m;
-        char directory[700];
+        char whole[700], directory[700];
         const int order = cases[c].order, task = cases[c].task;
-        snprintf(directory, sizeof directory, "%s-%zu", in(state, "whole"), c);
-        char *want = train(directory, order, cases[c].batches, task, 0, &n);
+        snprintf(whole, sizeof whole, "%s-%zu", in(state, "whole"), c);
+        char *want = train(whole, order, cases[c].batches, task, 0, &n);
         assert_non_null(strstr(want + 8, "b/data"));
         for (int i = 0; i < 3; i++) {
             snprintf(directory, sizeof directory, "%s-%zu-%d", in(state, "broken"), c, i);
@@ -451,6 +456,7 @@ static void test_multitask__resumes(void **state)
             char *have = train(directory, order, cases[c].batches, task, 0, &m);
             assert_int_equal(n, m);
             assert_memory_equal(want, have, n);
+            assert_string_equal(logged(directory), logged(whole));
             free(have);
         }
         free(want);
