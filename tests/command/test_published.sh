@@ -30,6 +30,10 @@ for folder in hf bergamot; do
     says 0 "^checkpoint $folder, step 0" evaluate $folder \
         --set "task.train_data.source_path=in.txt,task.train_data.target_path=out.txt,$texts"
     grep -q '^loss ' out || fail "no loss of $folder"
+    for name in $folder made.safetensors; do
+        says 0 '^augmented ' augment $name --data in.txt --output one.$name.a two.$name.a --max-ratio 0
+    done
+    cmp -s one.$folder.a one.made.safetensors.a && [ -s two.$folder.a ] || fail "augment $folder"
     says 0 "exported $folder, step 0" export $folder --output again.safetensors
     cmp -s again.safetensors made.safetensors || fail "another export of $folder"
     tells 0 '' plot $folder --attention 'a b' --output attention.svg
@@ -40,6 +44,9 @@ for folder in hf bergamot; do
     says 3 "$folder.*: choose a new directory (--init $folder begins with its weights)" \
         train $folder --data in.txt out.txt --steps 1
 done
+says 3 '^etude: 0 of 4 pairs kept' augment bergamot --data in.txt --output kept.a kept.b --min-score 0
+says 3 'other work: shortlist was true, is false' augment bergamot --data in.txt --output kept.a kept.b \
+    --shortlist off
 says 0 'published model with one set of weights; live weights are ignored' \
     translate hf --live-weights in.txt
 says 0 'hf does not name its languages; `etude import hf --languages' translate hf in.txt

@@ -35,6 +35,7 @@
 #include "command/translation/translation_commands.h"
 #include "data/text/punctuation.h"
 #include "data/text/text.h"
+#include "engine/tensor/params.h"
 #include "formats/records/packed.h"
 #include "tasks/translation/decoding/translator_private.h"
 
@@ -206,11 +207,31 @@ static int read_data(augmentation *a, et_error *error)
 
 /* ---- the dependencies of translations ---- */
 
+/* A folder of another program is no file: its weights and vocabularies count. */
+static int read_checksum(const et_translator *t, uint64_t *checksum, et_error *error)
+{
+    et_checksum_stream *stream;
+    uint64_t length;
+    if (!et_directory_exists(t->checkpoint))
+        return et_text_checksum(checksum, &length, t->checkpoint, error);
+    const uint64_t sides[] = { et_vocabulary_checksum(t->sides.source),
+                               et_vocabulary_checksum(t->sides.target) };
+    const size_t bytes = (size_t)et_params_flat_size(t->params) * sizeof(float);
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    et_checksum_stream_add(stream, et_params_values(t->params), bytes);
+    et_checksum_stream_add(stream, sides, sizeof sides);
+    *checksum = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return ET_OK;
+}
+
 static int open_journal(augmentation *a, et_error *error)
 {
     const et_translator *t = a->args->work.translator;
     et_arena arena = ET_ARENA_INIT;
-    uint64_t model, length;
+    uint64_t model;
     et_value *work = et_value_dict(&arena);
     et_value_set_int(work, et_augment_key, 1);
     et_value_set_string(work, "checksum of the data", et_checksum_print(a->checksum).digits);
@@ -229,7 +250,9 @@ static int open_journal(augmentation *a, et_error *error)
     et_value_set_bool(work, "live weights", t->live_weights);
     if (t->options.tag)
         et_value_set_string(work, "tag", t->options.tag);
-    int status = work ? et_text_checksum(&model, &length, t->checkpoint, error)
+    if (t->lexicon)
+        et_value_set_bool(work, "shortlist", o.lexicon != NULL);
+    int status = work ? read_checksum(t, &model, error)
                       : et_alloc_failed(error, "what translations depend on");
     et_value_set_string(work, "checksum of the checkpoint",
                         et_checksum_print(status ? 0 : model).digits);
