@@ -45,8 +45,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     }
     /* A file replaces an existing file. A directory is made, or must contain none of the export's
      * files, so nothing is overwritten. */
-    const bool is_file = args->options.format && kind->format_is_file;
-    if (is_file || et_safetensors_is_name(args->output)) {
+    if (args->options.format ? kind->format_is_file : et_safetensors_is_name(args->output)) {
         et_outputs outputs = { .program = call->program };
         et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
         et_outputs_check(&outputs, "--output", args->output, error);

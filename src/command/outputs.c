@@ -18,6 +18,7 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "formats/marian/marian_model.h"
+#include "formats/safetensors/safetensors.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/run_names.h"
 
@@ -118,11 +119,16 @@ int et_outputs_check_standard(et_outputs *outputs, et_error *error)
 
 int et_outputs_check_directory(const char *path, et_error *error)
 {
-    static const char *const endings[] = { ".zip",   ".gz",     ".tgz",           ".tar",
-                                           ".pt",    ".pth",    ET_MARIAN_BINARY, ".h5",
-                                           ".pb",    ".tflite", ".gguf",          ".json",
-                                           ".jsonl", ".yaml",   ".csv",           ".tsv",
-                                           ".html",  ".txt",    ".pdf",           ".pkl" };
+    static const char *const endings[] = {
+        ".zip",           ".gz",   ".tgz", ".tar",    ".pt",   ".pth",
+        ET_MARIAN_BINARY, ".h5",   ".pb",  ".tflite", ".gguf", ".json",
+        ".jsonl",         ".yaml", ".csv", ".tsv",    ".html", ".txt",
+        ".pdf",           ".pkl",  ".xz",  ".ckpt",   ".onnx", ET_SAFETENSORS_SUFFIX
+    };
+    if (path && !strcmp(path, "-"))
+        return et_fail(error, ET_EUSAGE,
+                       "--output: - does not mean standard output; name a directory (./- is a "
+                       "directory of this name)");
     for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
         if (et_path_ends(path, endings[i]) && !et_directory_exists(path))
             return et_fail(

@@ -113,7 +113,10 @@ says 3 'cannot open gone.csv: .* check the path$' train new --data gone.csv --ta
 says 0 '^exported' export m --output m.onnx
 [ -f m.onnx ]
 says 2 'this model gives several ONNX files; .*--format onnx --output p$' export p --output p.onnx
-[ ! -e p.onnx ]
+says 2 'p.onnx: this would be a directory, not a file .onnx' export p --format onnx --output p.onnx
+says 2 'p.safetensors: this would be a directory' export p --format onnx --output p.safetensors
+says 2 'output: - does not mean standard output; name a directory' export p --output -
+[ ! -e p.onnx ] && [ ! -e p.safetensors ] && [ ! -e ./- ]
 says 3 '^etude: nowhere: no such directory' export nowhere --output n.onnx
 says 2 'no option --threshold: it is an option for tabular models' evaluate nowhere --threshold 0.3
 says 0 'best validation_auc' train auc --experiment tabular/mlp --data t.csv --target kind --steps 3 --metric auc
