@@ -82,6 +82,9 @@ done
 # shellcheck disable=SC2086
 says 0 '^done ' train second --init first $data --steps 3 --accept-changes
 says 0 exported export second --format bergamot --data in.txt out.txt --output fitted
+head -3 out.txt >short.txt
+says 3 'short.txt ends after 3 lines, but in.txt has more' export second --format bergamot \
+    --data in.txt short.txt --output unequal
 [ "$(wc -c <fitted/lex.50.50.xxyy.s2t.bin)" -ge "$(wc -c <lexicon)" ] || fail "words are lost"
 mkdir bare && mv second/lexicon.bin bare/
 says 0 exported export second --format bergamot --data in.txt out.txt --output counted

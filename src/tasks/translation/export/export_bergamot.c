@@ -270,7 +270,8 @@ static int add_pair(calibration *c, const et_tokens *source, const et_tokens *ta
 
 /* ---- the text ---- */
 
-static int read_pairs(calibration *c, et_text *const texts[SIDES], et_error *error)
+static int read_pairs(calibration *c, et_text *const texts[SIDES], const char *const paths[SIDES],
+                      et_error *error)
 {
     et_tokens tokens[SIDES] = { ET_TOKENS_INIT, ET_TOKENS_INIT };
     et_text_line lines[SIDES] = { { 0 } };
@@ -295,9 +296,12 @@ static int read_pairs(calibration *c, et_text *const texts[SIDES], et_error *err
     for (int side = 0; side < SIDES; side++)
         et_tokens_release(&tokens[side]);
     if (!status && !lines[0].text != !lines[1].text)
-        return et_fail(error, ET_EDATA, "%s ends after %lld lines, but the other file has more",
-                       lines[0].text ? "the target's file" : "the source's file",
-                       (long long)et_text_count(texts[lines[0].text ? 1 : 0]));
+        return et_fail(error, ET_EDATA,
+                       "%s ends after %lld lines, but %s has more: line N of one file must "
+                       "translate line N of the other",
+                       paths[lines[0].text ? 1 : 0],
+                       (long long)et_text_count(texts[lines[0].text ? 1 : 0]),
+                       paths[lines[0].text ? 0 : 1]);
     if (!status && lines[0].text)
         et_log(ET_LOG_WARNING, "only the first %s pairs are used for multipliers and shortlist",
                et_format_count(CALIBRATION_PAIRS_MAX).text);
@@ -313,7 +317,7 @@ static int read_text(calibration *c, const char *source, const char *target, et_
         const et_strings list = { &paths[side], 1 };
         status = et_text_open(&texts[side], &list, error);
         if (!status && side == SIDES - 1)
-            status = read_pairs(c, texts, error);
+            status = read_pairs(c, texts, paths, error);
     }
     for (int side = 0; side < SIDES; side++)
         et_text_close(texts[side]);
