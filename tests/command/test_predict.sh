@@ -217,13 +217,13 @@ grep -q '"min":0\(.0\)*,' marked/metadata.json || fail "-999.0 is a value: $(cat
     fail "markers that match nothing: $(cat log)"
 grep -q '^  missing: \["-999", NIL, none\]$' marked/params.yaml || fail "$(grep missing: marked/params.yaml)"
 printf '%%%% by hand\n~1~red\n%%\n~1~red\n' | "$etude" predict marked --full >got
-for row in '-999~1~red' 'NULL~1~red'; do
+for row in '-999~1~red' '"-999.0"~1~red' 'NULL~1~red'; do
     printf '%s\n' "$row" | "$etude" predict marked --full
 done >>got
 printf '{"long": -999, "wide": 1, "colour": "red"}\n{"wide": 1, "colour": "red"}\n' |
     "$etude" predict marked --input-format jsonl --full >>got
 echo '{"long": -9.990e2, "wide": 1, "colour": "red"}' | "$etude" predict marked --input-format jsonl --full >>got
-[ "$(uniq -c got | awk '{ print $1 }')" = 7 ] || fail "markers: $(cat got)"
+[ "$(uniq -c got | awk '{ print $1 }')" = 8 ] || fail "markers: $(cat got)"
 
 # A model of its own.
 says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run --output models/flowers

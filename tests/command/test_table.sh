@@ -140,6 +140,9 @@ says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left for training; leave th
 awk -F, 'NR > 1 { $1 = NR % 7 ? $1 : "-99"; $2 = NR % 11 ? $2 : "n.a." }
     { print $1 ";" $2 ";" $3 ";" $4 }' OFS=';' t.csv | tr -s ';' >odd.csv
 says 0 '^size .*' data analyze odd.csv --missing -99 --missing n.a. --output odd --target kind
+sed 's/n\.a\./"n.a."/' odd.csv >inside.csv
+says 0 '^size .*' data analyze inside.csv --missing -99 --missing n.a. --output inside --target kind
+cmp odd/metadata.json inside/metadata.json || fail 'a marker in quotes is a value'
 train 0 '^done' marked --data odd.csv --steps 5 --delimiter ';' --missing -99 n.a.
 grep -q '^  missing: \["-99", n.a.\]$' marked/params.yaml || fail 'markers are not kept'
 cmp odd/metadata.json marked/metadata.json || fail 'other metadata than analyze has'

@@ -269,7 +269,8 @@ static int add_value(json_reading *r, int field, const et_value *value, int64_t 
         /* Notes which marker of missing values a value is. */
         const char *text = value->kind == ET_VALUE_STRING ? value->string : value->text;
         const int index =
-            text ? et_csv_missing_index(r->stats->options->csv.missing, text, strlen(text)) : -1;
+            text ? et_csv_missing_index(r->stats->options->csv.missing, text, strlen(text), false)
+                 : -1;
         if (index >= 0)
             r->stats->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
     }

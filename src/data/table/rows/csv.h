@@ -70,9 +70,11 @@ extern const char *const et_csv_usual_missing[]; /* ended by NULL */
     "outside quotes ?, NA, N/A, NaN, None and null mean a missing value; if one of them is a "     \
     "class, quote or rename it"
 /* The index in missing (NULL: the usual texts) of a text [length]; -1: not missing. "-999" is also
- * -999.0 and -9.99e2, but no code with zeros before it. */
-int et_csv_missing_index(const char *const *missing, const char *text, size_t length);
-/* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
+ * -999.0 and -9.99e2, but no code with zeros before it. quoted: only texts that
+ * et_csv_missing_with added are missing. */
+int et_csv_missing_index(const char *const *missing, const char *text, size_t length, bool quoted);
+/* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. Quotes do not
+ * make values of the texts that were added. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
 /* Parses a delimiter or a comment character from the user: a character, "tab", or "\t". NULL and ""

@@ -51,6 +51,17 @@ static void note_first(et_csv_scanner *scanner, const char *word)
         scanner->missing_first[(unsigned char)word[digit]] = true;
 }
 
+/* The index of the first word that et_csv_missing_with added; of another list, its length. */
+static int first_added(const char *const *missing)
+{
+    int i = 0;
+    while (et_csv_usual_missing[i] && missing[i] == et_csv_usual_missing[i])
+        i++;
+    while (et_csv_usual_missing[i] && missing[i])
+        i++;
+    return i;
+}
+
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
 {
     static const et_csv_options none;
@@ -61,6 +72,7 @@ void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
                                  .known = o->known,
                                  .names = o->names,
                                  .missing = o->missing ? o->missing : et_csv_usual_missing };
+    scanner->missing_added = scanner->missing[first_added(scanner->missing)] != NULL;
     for (const char *const *word = scanner->missing; *word; word++)
         note_first(scanner, *word);
 }
@@ -133,25 +145,26 @@ static bool read_marker(double *number, const char *text, size_t length)
     return !code && et_number_is(et_number_parse(number, text, length));
 }
 
-int et_csv_missing_index(const char *const *missing, const char *text, size_t length)
+int et_csv_missing_index(const char *const *missing, const char *text, size_t length, bool quoted)
 {
     const char *const *words = missing ? missing : et_csv_usual_missing;
+    const int first = quoted ? first_added(words) : 0;
     double number, other;
-    for (int i = 0; words[i]; i++)
+    for (int i = first; words[i]; i++)
         if (strlen(words[i]) == length && !memcmp(words[i], text, length))
             return i;
     if (!read_marker(&number, text, length))
         return -1;
-    for (int i = 0; words[i]; i++)
+    for (int i = first; words[i]; i++)
         if (read_marker(&other, words[i], strlen(words[i])) && number == other)
             return i;
     return -1;
 }
 
 /* Whether a cell is a missing word; notes which word it is. */
-static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length)
+static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length, bool quoted)
 {
-    const int index = et_csv_missing_index(scanner->missing, text, length);
+    const int index = et_csv_missing_index(scanner->missing, text, length, quoted);
     if (index >= 0)
         scanner->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
     return index >= 0;
@@ -163,8 +176,8 @@ void et_csv_scanner_take_missing(et_csv_scanner *scanner)
     for (int i = 0; i < scanner->count && (size_t)i < scanner->capacity; i++) {
         et_cell *cell = &scanner->cell[i];
         const bool quoted = cell->text > scanner->begin && cell->text[-1] == '"';
-        if (cell->text && cell->length && !quoted &&
-            is_missing_word(scanner, cell->text, cell->length))
+        if (cell->text && cell->length &&
+            is_missing_word(scanner, cell->text, cell->length, quoted))
             *cell = (et_cell){ NULL, 0 };
     }
 }
@@ -199,8 +212,19 @@ static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const ch
         end--;
     size_t length = (size_t)(end - begin);
     bool missing = length ? !scanner->names && scanner->missing_first[(unsigned char)*begin] &&
-                                is_missing_word(scanner, begin, length)
+                                is_missing_word(scanner, begin, length, false)
                           : scanner->missing_empty;
+    return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
+}
+
+/* A cell between quotes; only added words are missing. */
+static inline et_cell whole_cell(et_csv_scanner *scanner, const char *begin, const char *end)
+{
+    const size_t length = (size_t)(end - begin);
+    const bool missing = length ? scanner->missing_added && !scanner->names &&
+                                      scanner->missing_first[(unsigned char)*begin] &&
+                                      is_missing_word(scanner, begin, length, true)
+                                : scanner->missing_empty;
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
 }
 
@@ -224,12 +248,7 @@ static bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end
     if (at >= scanner->capacity)
         return true;
     scanner->how[at] = how;
-    if (how)
-        scanner->cell[at] = begin == end && scanner->missing_empty
-                                ? (et_cell){ NULL, 0 }
-                                : (et_cell){ begin, (size_t)(end - begin) };
-    else
-        scanner->cell[at] = plain_cell(scanner, begin, end);
+    scanner->cell[at] = how ? whole_cell(scanner, begin, end) : plain_cell(scanner, begin, end);
     return true;
 }
 
@@ -336,10 +355,10 @@ static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const cha
         *cell = plain_cell(scanner, begin, end);
         return true;
     }
-    size_t length = (size_t)(end - begin) - 2;
-    *cell =
-        length || !scanner->missing_empty ? (et_cell){ begin + 1, length } : (et_cell){ NULL, 0 };
-    return end - begin >= 2 && end[-1] == '"';
+    if (end - begin < 2 || end[-1] != '"')
+        return false;
+    *cell = whole_cell(scanner, begin + 1, end - 1);
+    return true;
 }
 
 /* Each bit of the mask ends a cell. any: there may be quotes. Then *quoting tells how they are

@@ -50,6 +50,7 @@ typedef struct et_csv_scanner {
     bool names;                 /* of rows only empty cells are missing; the caller clears it after
                                    the first row */
     bool missing_empty;         /* "" is among them */
+    bool missing_added;         /* so are words that are missing in quotes, too */
     bool missing_first[256];    /* first bytes of these words */
     bool missing_last[256];     /* their last bytes */
     uint64_t missing_found;     /* a bit for each word that a cell had; the last bit is for all
