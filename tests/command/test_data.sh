@@ -99,6 +99,8 @@ says 2 'delimiter ab: give one character' analyze table.csv --delimiter ab
 says 2 'header: no choice is called maybe (allowed: auto, yes, no' analyze table.csv --header maybe
 awk 'BEGIN { print "v,y"; for (i = 0; i < 30; i++) print (i % 3 ? i "%" : i / 100) "," i % 2 }' >percent.csv
 says 0 '^v  *10 of 30 values have no %, but are read as if they had one' analyze percent.csv --target y
+sed 's/%/k/' percent.csv >thousands.csv
+says 0 '^v  *10 of 30 values have no k, but are read as if they had one: write the k' analyze thousands.csv --target y
 printf 'country,2019,y\nDE,1,a\nFR,2,b\n' >years.csv
 says 3 'has 3 and no header: column_1, column_2, column_3; if its first row has the names, give --header yes' \
     analyze years.csv --target y

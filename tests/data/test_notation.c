@@ -52,6 +52,7 @@ static const struct {
     { "12 %", 12, 12, "%" },
     { "12.5%", 12.5, NONE, "%" },
     { "85 m2", 85, 85, "m2" },
+    { "85 m\u00b2", 85, 85, "m\u00b2" },
     { "30kg", 30, 30, "kg" },
     { "5 km/h", 5, 5, "km/h" },
     { "21,5 \u00b0C", NONE, 21.5, "\u00b0C" },
@@ -106,6 +107,9 @@ static const char *const others[] = {
     "12-",
     "EUR",
     "EURO 12",
+    "4\u00bd",
+    "4 \u00bd",
+    "3\u00b2",
 };
 
 static void test_notation__texts(void **state)

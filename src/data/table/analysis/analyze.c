@@ -47,9 +47,8 @@ static bool formats_find(et_table_stats *table, et_arena *arena)
         point |= count[0][ET_NOTATION_POINT] + count[1][ET_NOTATION_POINT] > 0;
         comma |= count[0][ET_NOTATION_COMMA] + count[1][ET_NOTATION_COMMA] > 0;
         found = true;
-        if (format->unit)
+        if (format->unit) {
             format->unit = et_arena_strdup(arena, format->unit);
-        if (format->unit && !strcmp(format->unit, "%")) {
             table->bare[i] = et_column_stats_numbers(s);
             for (int n = 0; n <= ET_NOTATION_COMMA; n++)
                 table->bare[i] += count[0][n];

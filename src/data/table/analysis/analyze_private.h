@@ -231,7 +231,7 @@ typedef struct et_table_stats {
     et_seen_at *unclear;      /* [head.fields]: the first text that both notations read, as
                                  different numbers, in a column where no value decides between them;
                                  line 0: none */
-    int64_t *bare;            /* [head.fields]: numbers without the column's % */
+    int64_t *bare;            /* [head.fields]: numbers without the column's unit */
     int64_t rows;
     uint64_t bytes;         /* of all files */
     uint64_t missing_found; /* bits of the markers of missing values that were found, as in

@@ -582,11 +582,13 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
         suspect_values(list, c);
     suspect_texts(list, c);
     suspect_unclear(list, c);
-    if (c->bare)
+    const char *unit = c->stats->format.unit;
+    if (c->bare && unit)
         suspect(list, c, "unit",
-                "%s of %s values have no %%, but are read as if they had one, so 0.5 is 0.5 %%, "
-                "not 50 %%: write the %% in all rows or in none",
-                et_format_count(c->bare).text, et_format_count(c->values).text);
+                "%s of %s values have no %s, but are read as if they had one%s: write the %s in "
+                "all rows or in none",
+                et_format_count(c->bare).text, et_format_count(c->values).text, unit,
+                strcmp(unit, "%") ? "" : ", so 0.5 is 0.5 %, not 50 %", unit);
     if (unread) {
         suspect_number_dates(list, c);
         return ET_OK;

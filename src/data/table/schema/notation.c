@@ -247,15 +247,18 @@ static size_t number_at(span s)
 /* Characters of a unit. */
 #define UNIT_CHARACTERS 12
 
-/* Whether s is a unit in the form that follows a number: m2, km/h, %, °C, but not -5 or /12. */
+/* Whether s is a unit in the form that follows a number: m2, km/h, %, °C, but not -5, /12 or ½. */
 static bool is_unit(span s)
 {
+    static const char *const figures[] = { "\u00b2", "\u00b3", "\u00b9", "\u00bc", "\u00bd",
+                                           "\u00be", "\u2153", "\u2154", "\u215b", "\u215c",
+                                           "\u215d", "\u215e", NULL };
     const size_t length = (size_t)(s.end - s.at);
     size_t characters = 0;
     if (!length || length > ET_UNIT_BYTES ||
         !(et_ascii_is_letter(*s.at) || *s.at == '%' || *s.at == '$' ||
           (unsigned char)*s.at >= 0xc2) ||
-        begins_any(s, minuses) || begins_any(s, separators))
+        begins_any(s, minuses) || begins_any(s, separators) || begins_any(s, figures))
         return false;
     for (const char *at = s.at; at < s.end; at++) {
         const unsigned char c = (unsigned char)*at;
