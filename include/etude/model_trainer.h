@@ -15,7 +15,7 @@
  *   model/                       for et_predictor_open; replaced when a job ends
  *
  * The trained model has the weights of the best evaluation. If evaluations are equal, the lower
- * loss decides, then the earlier evaluation. Without a source "eval" the model has the weights of
+ * loss decides, then the later evaluation. Without a source "eval" the model has the weights of
  * the last step.
  *
  * Use from one thread. */
