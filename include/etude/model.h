@@ -100,8 +100,9 @@ typedef struct et_fit {
     et_source *validation;  /* batches of one pass, of the training batches' size; borrowed. NULL:
                                none, or a table's held-out rows */
     int64_t patience;       /* stop after this many validations without a better value; 0: never */
-    const char *monitor;    /* the value to monitor; with "loss" in its name, lower is better. NULL:
-                               "validation_loss", or for a table the metric of its kind of target */
+    const char *monitor;    /* the value to monitor; of a loss, an error or a perplexity, by its
+                               name, lower is better. NULL: "validation_loss", or for a table the
+                               metric of its kind of target */
     const char *run_dir;    /* checkpoints and metrics go there, and training resumes from there.
                                NULL: nothing is written */
     bool last_weights;   /* at the end, keep the weights of the last step; otherwise the model gets

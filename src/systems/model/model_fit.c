@@ -355,8 +355,9 @@ static int run(fitting *f, et_error *error)
         .action_count = 1,
         .run = { .model_dir = f->fit->run_dir,
                  .best_metric = monitor,
-                 .best_comparison = monitor && strstr(monitor, ET_LOGGED_LOSS) ? ET_COMPARE_LOWER
-                                                                               : ET_COMPARE_HIGHER,
+                 .best_comparison = monitor && et_metric_lower_is_better(monitor)
+                                        ? ET_COMPARE_LOWER
+                                        : ET_COMPARE_HIGHER,
                  .best_data =
                      f->validates && !m->own_valid ? et_source_content(&m->valid.source) : 0,
                  .observer = { .self = w,
