@@ -56,6 +56,8 @@ static void test_metric_name__lower_is_better(void **state)
                                   "cross_entropy",
                                   "validation_calibration_error",
                                   "validation_interval_width",
+                                  "validation_mape",
+                                  "eval_time",
                                   "seconds" };
     const char *const higher[] = { "validation_accuracy",
                                    "validation_log_likelihood",

@@ -50,8 +50,9 @@ bool et_metric_lower_is_better(const char *metric)
 {
     static const char *const parts[] = { ET_LOGGED_LOSS, "error",     "perplexity",
                                          "entropy",      "deviation", "divergence" };
-    static const char *const words[] = { "nll",  "brier", "seconds", "mae", "mse", "width",
-                                         "rmse", "wer",   "cer",     "ter", "ppl" };
+    static const char *const words[] = { "nll",  "brier", "seconds", "time", "mae",
+                                         "mape", "mse",   "msle",    "rmse", "rmsle",
+                                         "wer",  "cer",   "ter",     "ppl",  "width" };
     const char *name = metric + position_of(metric);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcasestr(name, parts[i]))
