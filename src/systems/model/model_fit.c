@@ -19,16 +19,17 @@
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "systems/modelgarden/training_table.h"
+#include "systems/orbit/controller.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
 /* Reports of a training to the program and the user. An action at the end of each epoch merges the
  * epoch's logs, prints a row of the table and calls the program's function. Without a run
- * directory, the action also copies the weights of the best validation. A sink passes the logs of
- * training to the action. An observer draws the progress bar. */
+ * directory, the action also copies the weights of the best validation. An observer draws the
+ * progress bar. */
 typedef struct fit_monitor {
-    et_sink sink; /* the run owns and closes it; its close does nothing */
     et_action action;
+    et_controller *const *controller; /* the model's */
     const et_fit *fit;
     int64_t epoch_steps;   /* 0: unknown, so the training is one epoch */
     int64_t base, target;  /* steps */
@@ -55,25 +56,13 @@ static void forget_logs(fit_monitor *w)
     w->logs = NULL;
 }
 
-static int keep_logs(et_sink *self, int64_t step, const et_value *values, et_error *error)
+/* The values of training that this or an earlier process has logged. */
+static int keep_logs(fit_monitor *w, et_error *error)
 {
-    fit_monitor *w = (fit_monitor *)(void *)self;
-    const et_value *train = et_value_get(values, ET_LOGGED_TRAIN);
-    (void)step;
-    if (!train)
-        return ET_OK;
+    const et_value *steps = et_controller_facts_of(*w->controller).steps;
     forget_logs(w);
     w->logs = et_value_dict(&w->arena);
-    int status = w->logs ? et_value_merge(w->logs, train, error) : ET_OK;
-    return status || (w->logs && !et_value_failed(w->logs))
-               ? status
-               : et_alloc_failed(error, "the values of an epoch");
-}
-
-static int close_sink(et_sink *self, et_error *error)
-{
-    (void)self, (void)error; /* the sink is a member of fit_monitor */
-    return ET_OK;
+    return w->logs && steps ? et_value_merge(w->logs, steps, error) : ET_OK;
 }
 
 /* ---- the end of an epoch ---- */
@@ -172,8 +161,10 @@ static int end_epoch(et_action *self, const et_action_context *now, et_error *er
 {
     fit_monitor *w = (fit_monitor *)(void *)((char *)self - offsetof(fit_monitor, action));
     const et_fit *fit = w->fit;
-    int status = w->progress ? print_row(w, now->step, now->logs, error) : ET_OK;
-    et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
+    int status = keep_logs(w, error);
+    et_value *logs = w->logs;
+    if (!status && w->progress)
+        status = print_row(w, now->step, now->logs, error);
     if (!status)
         status = logs ? keep_best(w, now, error) : et_alloc_failed(error, "the values of an epoch");
     if (!status && now->logs)
@@ -211,11 +202,10 @@ static void hear(void *self, const char *text)
 
 static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
 {
-    static const et_sink_class sink = { .name = "fit", .write = keep_logs, .close = close_sink };
     static const et_action_class action = { .name = "epoch", .due = due, .act = end_epoch };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_assert(fit);
-    *w = (fit_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit, .best_step = -1 };
+    *w = (fit_monitor){ .action = { &action }, .fit = fit, .best_step = -1 };
     w->showing = (et_showing){ .loss = (double)NAN };
     w->began = et_clock_monotonic();
     options.fd = STDERR_FILENO;
@@ -363,7 +353,6 @@ static int run(fitting *f, et_error *error)
                  .observer = { .self = w,
                                .show = f->fit->verbose == ET_FIT_BAR ? show : NULL,
                                .tell = w->progress ? hear : NULL },
-                 .console = &w->sink,
                  .identity = f->identity,
                  .stop = f->fit->stop },
         .train_steps = w->target,
@@ -423,6 +412,7 @@ static int fit_source(fitting *f, et_error *error)
                    : f->fit->monitor  ? f->fit->monitor
                    : m->kind->monitor ? m->kind->monitor
                                       : m->task->class->best_metric;
+    w->controller = &m->controller;
     w->epoch_steps = f->epoch_steps;
     w->base = f->fit->run_dir ? m->base : step;
     w->target = w->base + steps_of(f);

@@ -457,7 +457,8 @@ et_controller_facts et_controller_facts_of(const et_controller *c)
     et_controller_facts facts = { .improving = c->improving,
                                   .stopped_early = stopped_early(c),
                                   .evaluation_seconds = c->evaluation_seconds,
-                                  .length = c->options.train_steps };
+                                  .length = c->options.train_steps,
+                                  .steps = c->loop.steps.values };
     facts.best_step = et_run_best_step(c->run, &facts.best);
     return facts;
 }

@@ -19,6 +19,8 @@ typedef struct et_controller_facts {
     int64_t length;            /* the steps of the run: train_steps, or the value of
                                   et_controller_set_length. A restart with the same train_steps
                                   keeps this value */
+    const et_value *steps;     /* for actions: values of the loop of steps that ended at this step,
+                                  which another process may have logged; NULL: none */
 } et_controller_facts;
 
 et_controller_facts et_controller_facts_of(const et_controller *controller);

@@ -267,6 +267,48 @@ static void test_fit__resumes_to_the_same_bytes(void **state)
     assert_int_equal(system("rm -rf whole killed"), 0);
 }
 
+static volatile sig_atomic_t asked;
+
+static int ask(void *left, et_batch *batch, et_error *error)
+{
+    (void)batch, (void)error;
+    asked = --*(int *)left == 0;
+    return ET_OK;
+}
+
+/* Asked to stop in the validation of the second epoch: the next process hears of this epoch with
+ * the values of its training. */
+static void test_fit__resumes_in_a_validation(void **state)
+{
+    (void)state;
+    assert_int_equal(system("rm -rf asked"), 0);
+    for (int process = 0; process < 2; process++) {
+        heard h = { .epochs = process };
+        asked = 0;
+        int left = process ? 0 : 6 + 2; /* batches; the evaluation of an epoch has 5 and an end */
+        et_model *model;
+        et_source *training = open_places(0, 400, true), *held = open_places(400, 200, false);
+        const et_model_options options = { .layout = &training->layout };
+        assert_ok(et_model_open(&model, build_places, NULL, &options, error));
+        assert_ok(et_map_open(&held, held, ask, &left, error));
+        const et_fit fit = { .epochs = 2,
+                             .validation = held,
+                             .run_dir = "asked",
+                             .callback = hear,
+                             .payload = &h,
+                             .stop = &asked };
+        if (process)
+            assert_ok(et_model_fit(model, training, &fit, error));
+        else
+            assert_fails(et_model_fit(model, training, &fit, error), ET_EINTERRUPTED, "step 20");
+        assert_int_equal(h.epochs, process + 1);
+        et_model_close(model);
+        et_source_close(training);
+        et_source_close(held);
+    }
+    assert_int_equal(system("rm -rf asked"), 0);
+}
+
 static void test_fit__a_run_is_loaded(void **state)
 {
     (void)state;
@@ -415,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_fit__begins_at_the_beginning),
         cmocka_unit_test(test_fit__a_model_is_used_between_epochs),
         cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
+        cmocka_unit_test(test_fit__resumes_in_a_validation),
         cmocka_unit_test(test_fit__a_run_is_loaded),
         cmocka_unit_test(test_fit__the_best_weights_stay),
         cmocka_unit_test(test_fit__without_a_run_writes_nothing),
