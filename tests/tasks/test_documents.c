@@ -482,8 +482,21 @@ static void test_documents__md_beyond(void **state)
           "[@Doe99; @Fig-a] ![B](c.png){d=\"e `f` g\"} ![H](i){ .j k=l } {m.n(o => <p/>)}\n" },
         { ET_DOCUMENT_MD, "<A b={`c ${d}`}>\ne\n</A>\n\n{{< f g=\"`h`\" >}} i {j(k\n\nl}\n",
           "<A b={`c ${d}`}>\nE\n</A>\n\n{{< f g=\"`h`\" >}} I {J(K\n\nL}\n" },
-        { ET_DOCUMENT_MD, "a <!--\nb `c` --> d ++ctrl+e++ ++f++ c++\n",
-          "A <!--\nb `c` --> D ++ctrl+e++ ++F++ C++\n" },
+        { ET_DOCUMENT_MD,
+          "<Steps>\n1. a `b`\n2. [c](/d)\n</Steps>\n\n<TabsUI>\n  <Tab x={{ y: 1 }}>\n    ```sh\n  "
+          "  "
+          "e\n    ```\n    f\n  </Tab><Tab>\n\n    - g\n      h\n  </Tab>\n</TabsUI>\n\n<Aside>i "
+          "`j`</Aside>\n<Aside>k</Aside>\n",
+          "<Steps>\n1. A `b`\n2. [C](/d)\n</Steps>\n\n<TabsUI>\n  <Tab x={{ y: 1 }}>\n    ```sh\n  "
+          "  "
+          "e\n    ```\n    F\n  </Tab><Tab>\n\n    - G H\n  </Tab>\n</TabsUI>\n\n<Aside>I "
+          "`j`</Aside> <Aside>K</Aside>\n" },
+        { ET_DOCUMENT_MD,
+          "<div>\n<Tab>\n![a](../b.png) `e`\n```js\nf\n```\ng\n</Tab>\n</div>\n\n```\n<p>\n"
+          "```\n<H>\n1. i\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n",
+          "<div>\n<Tab>\n![A](../b.png) `e`\n```js\nf\n```\nG\n</Tab>\n</div>\n\n```\n<p>\n"
+          "```\n<H>\n1. I\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n" },
+        { ET_DOCUMENT_MD, "a <!--\nb `c` --> d\n", "A <!--\nb `c` --> D\n" },
         { ET_DOCUMENT_MD,
           "```js\na\n\nimport b from 'c';\n```\nd\n\n~~~\n\nexport { e };\n~~~\nf\n",
           "```js\na\n\nimport b from 'c';\n```\nD\n\n~~~\n\nexport { e };\n~~~\nF\n" },

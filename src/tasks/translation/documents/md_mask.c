@@ -223,13 +223,62 @@ static size_t fence_at(const et_md_mask *m, size_t at, size_t end)
     return marks && find(m, at + marks, end, "`") < end ? 0 : marks + tildes;
 }
 
-static bool take_line(et_md_mask *m, const line *l)
+static bool begins_empty(const et_md_mask *m, size_t at)
+{
+    at += run(m, at, m->length, " \t\r");
+    return at < m->length && m->original[at] == '\n';
+}
+
+/* Bytes up to after the end of a tag or an expression of JSX, which begins before `at`. Values may
+ * be in braces. */
+static size_t balanced(const et_md_mask *m, size_t at, char end)
+{
+    int depth = 0;
+    char quote = 0;
+    for (size_t i = at; i < m->length && i - at < MARKUP_MAX; i++) {
+        const char c = m->original[i];
+        if (quote)
+            quote = c == quote ? 0 : quote;
+        else if (depth <= 0 && c == end)
+            return i + 2 - at;
+        else if (c == '\n' && begins_empty(m, i + 1))
+            return 0;
+        else if (c == '"' || (c == '\'' && depth > 0))
+            quote = c;
+        else
+            depth += (c == '{') - (c == '}');
+    }
+    return 0;
+}
+
+/* The position after a tag of a component, such as <Tabs>, at `at`; without one: at. */
+static size_t after_component(const et_md_mask *m, size_t at, size_t end)
+{
+    const size_t name = at + 1 + begins(m, at, end, "</"), count = run(m, name, end, NAMES ".");
+    return begins(m, at, end, "<") && run(m, name, end, UPPER) &&
+                   run(m, name, end, UPPER DIGITS) < count && run(m, name + count, end, " \t/>") &&
+                   !et_is_listed("pre script style textarea", m->original + name, count)
+               ? at + balanced(m, at + 1, '>')
+               : at;
+}
+
+/* html: in a block of HTML, whose components are read as HTML, too. */
+static bool take_line(et_md_mask *m, const line *l, bool html)
 {
     const line item = in_items(m, *l);
+    const size_t stop = html ? item.at : after_component(m, item.at, item.end);
     const size_t note = footnote(m, &item);
     const size_t fence = fence_at(m, item.at + note, l->end);
     if (begins(m, item.at, item.end, ":::") || is_leaf(m, &item))
         return mask_container(m, &item);
+    if (stop > item.at && stop <= item.end) {
+        if (stop < item.end)
+            return keep(m, item.at, stop);
+        /* The content of a component becomes an item, so indented lines of it are no code. */
+        if (m->original[item.at + 1] != '/')
+            return mask_line(m, &item, "- ", stop, stop) && keep_line_end(m, &item);
+        blank(m, item.at, stop);
+    }
     if (is_admonition(m, &item))
         return mask_admonition(m, &item);
     if (note && fence) {
@@ -335,20 +384,22 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         return false;
     memcpy(m->text, text, length);
     m->text[length] = 0;
-    bool good = true, module = false, options = false;
+    bool good = true, module = false, options = false, html = false;
     line before = { 0, 0, 0, 0, false };
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
         const size_t code = end_of_code(m, &l);
         const bool empty = l.at == l.end;
-        module = !empty && !fence_at(m, l.at, l.end) &&
-                 (module || (before.at == before.end && is_module(m, &l)));
+        const bool fence = fence_at(m, l.at, l.end) > 0;
+        html = !empty && !fence &&
+               (html || (begins(m, l.at, l.end, "<") && run(m, l.at + 1, l.end, LOWER)));
+        module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
         const bool option = options && is_option(m, &l);
         options = option || begins(m, l.at, l.end, ":::{");
         if (code || module || option)
             blank(m, l.from, code ? code : l.end);
         else if (!empty)
-            good = take_line(m, &l) && take_definition(m, &l, &before);
+            good = take_line(m, &l, html) && take_definition(m, &l, &before);
         before = l;
         at = code ? code : l.next;
     }
@@ -363,12 +414,6 @@ void et_md_mask_release(et_md_mask *m)
 }
 
 /* ---- inline ---- */
-
-static bool begins_empty(const et_md_mask *m, size_t at)
-{
-    at += run(m, at, m->length, " \t\r");
-    return at < m->length && m->original[at] == '\n';
-}
 
 /* Bytes from `at` to after these words, without an empty line between; 0: they are missing. */
 static size_t up_to(const et_md_mask *m, size_t at, size_t skip, const char *words)
@@ -410,33 +455,10 @@ static size_t code_block(const et_md_mask *m, size_t at)
     return close ? found + close - at : 0;
 }
 
-/* Bytes up to after the end of a tag or an expression of JSX, which begins before `at`. Values may
- * be in braces. */
-static size_t balanced(const et_md_mask *m, size_t at, char end)
-{
-    int depth = 0;
-    char quote = 0;
-    for (size_t i = at; i < m->length && i - at < MARKUP_MAX; i++) {
-        const char c = m->original[i];
-        if (quote)
-            quote = c == quote ? 0 : quote;
-        else if (depth <= 0 && c == end)
-            return i + 2 - at;
-        else if (c == '\n' && end == '}' && begins_empty(m, i + 1))
-            return 0;
-        else if (c == '"' || (c == '\'' && depth > 0))
-            quote = c;
-        else
-            depth += (c == '{') - (c == '}');
-    }
-    return 0;
-}
-
 static size_t braces(const et_md_mask *m, size_t at)
 {
     static const char *const pairs[][2] = { { "{{<", ">}}" }, { "{{%", "%}}" }, { "{{", "}}" },
-                                            { "{%", "%}" },   { "{/*", "*/}" }, { "{:", "}" },
-                                            { "{.", "}" } };
+                                            { "{%", "%}" },   { "{/*", "*/}" }, { "{:", "}" } };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (begins(m, at, m->length, pairs[i][0]))
             return up_to(m, at, strlen(pairs[i][0]), pairs[i][1]);
@@ -538,10 +560,9 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     switch (m->original[at]) {
     case '{':
         return braces(m, at);
-    case '<':
-        if (begins(m, at, m->length, "<!--")) /* if its line ends here, MD4C reads no comment */
-            return up_to(m, at, 4, "-->");
-        return begins(m, at, m->length, "<%")     ? up_to(m, at, 2, "%>")
+    case '<': /* MD4C reads no comment that begins at the end of a line */
+        return begins(m, at, m->length, "<!--")   ? up_to(m, at, 4, "-->")
+               : begins(m, at, m->length, "<%")   ? up_to(m, at, 2, "%>")
                : run(m, at + 1, m->length, UPPER) ? balanced(m, at + 1, '>')
                                                   : 0;
     case '@':
@@ -550,15 +571,6 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     case '%': /* a comment of Obsidian */
         return begins(m, at, m->length, "%%") && (!at || strchr(" \n", m->original[at - 1]))
                    ? up_to(m, at, 2, "%%")
-                   : 0;
-    case '+': /* ++ctrl+c++ of MkDocs */
-        *block = false;
-        count = run(m, at, m->length - at < 64 ? m->length : at + 64, NAMES "+");
-        return begins(m, at, m->length, "++") && run(m, at + 2, m->length, NAMES) &&
-                       !(at && run(m, at - 1, at, NAMES)) &&
-                       begins(m, at + count - 2, m->length, "++") &&
-                       find(m, at + 2, at + count - 2, "+") < at + count - 2
-                   ? count
                    : 0;
     case '$':
         *block = begins(m, at, m->length, "$$");
@@ -658,8 +670,7 @@ bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
         block = true;
         const size_t count = taken ? whole : markup(m, i, &block);
         /* Tags, expressions and attributes may have values with code. */
-        const bool values = strchr("{<", m->original[i]);
-        if (!count || (!taken && has_code(code, next, i + count, values))) {
+        if (!count || (!taken && has_code(code, next, i + count, strchr("{<", m->original[i])))) {
             i += m->original[i] == '\\';
             continue;
         }

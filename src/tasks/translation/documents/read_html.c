@@ -212,13 +212,15 @@ static size_t name_length(const char *name, size_t most)
 static size_t end_of_markup(const reader *r, size_t at)
 {
     const char *text = r->d->text;
-    const bool comment = r->to - at >= 4 && !memcmp(text + at, "<!--", 4);
-    const bool code = r->to - at >= 5 && text[at + 1] == '?' &&
-                      (text[at + 2] == '=' || !memcmp(text + at + 2, "php", 3));
+    const size_t left = r->to - at;
+    const char *const close =
+        left >= 4 && !memcmp(text + at, "<!--", 4)                                      ? "-->"
+        : left >= 5 && (!memcmp(text + at, "<?php", 5) || !memcmp(text + at, "<?=", 3)) ? "?>"
+                                                                                        : NULL;
     char quote = 0;
-    if (comment || code) {
-        const char *end = memmem(text + at, r->to - at, comment ? "-->" : "?>", comment ? 3 : 2);
-        return end ? (size_t)(end - text) + (comment ? 3 : 2) : r->to;
+    if (close) {
+        const char *end = memmem(text + at, left, close, strlen(close));
+        return end ? (size_t)(end - text) + strlen(close) : r->to;
     }
     const bool tag = !strchr("!?", text[at + 1]);
     for (; at < r->to; at++) {
@@ -507,36 +509,42 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
 /* Bytes of a longest tag of a template. */
 #define TEMPLATE_MAX 2048
 
-/* The first tag of a template in [from, to): <% name %>, <?= name ?> or {{< name >}}, which a
- * browser takes for text. Returns its start; to: none. *end: after it. */
-static size_t find_template(const char *text, size_t from, size_t to, size_t *end)
+/* Bytes of a tag of a template, which a browser takes for text, at text[at]: <% name %>, <?= name
+ * ?> or {{< name >}}. In a block of Markdown also `code`, and the address of a link. 0: no such
+ * tag. */
+static size_t template_size(const et_document *d, size_t at, size_t to)
 {
-    const char *mark = text + from, *const last = text + to;
-    for (; mark < last && (mark = memchr(mark, '<', (size_t)(last - mark))) != NULL; mark++) {
-        const bool braces = mark - text >= (ptrdiff_t)from + 2 && !memcmp(mark - 2, "{{", 2);
-        const size_t most = last - mark < TEMPLATE_MAX ? (size_t)(last - mark) : TEMPLATE_MAX;
-        const char *close = braces                       ? memmem(mark, most, ">}}", 3)
-                            : most > 1 && mark[1] == '%' ? memmem(mark, most, "%>", 2)
-                            : most > 1 && mark[1] == '?' ? memmem(mark, most, "?>", 2)
-                                                         : NULL;
-        if (close) {
-            *end = (size_t)(close - text) + (braces ? 3 : 2);
-            return (size_t)(mark - text) - (braces ? 2 : 0);
-        }
+    static const char *const ends[][2] = { { "<%", "%>" }, { "<?", "?>" },   { "{{<", ">}}" },
+                                           { "](", ")" },  { "```", "```" }, { "``", "``" },
+                                           { "`", "`" } };
+    const char *mark = d->text + at;
+    const size_t most = to - at < TEMPLATE_MAX ? to - at : TEMPLATE_MAX;
+    for (int i = 0; i < (d->format == ET_DOCUMENT_MD ? 7 : 3); i++) {
+        const size_t begin = strlen(ends[i][0]), end = strlen(ends[i][1]);
+        if (most < begin || memcmp(mark, ends[i][0], begin) != 0)
+            continue;
+        const char *close = memmem(mark + begin, most - begin, ends[i][1], end);
+        if (close)
+            return (size_t)(close - mark) + end;
     }
-    return *end = to;
+    return 0;
 }
 
 static void add_text(reader *r, size_t from, size_t to)
 {
     et_document *d = r->d;
     flush(r);
-    for (size_t end; from < to; from = end) {
-        const size_t start = find_template(d->text, from, to, &end);
-        if (start > from)
-            et_document_add_decoded(d, d->text + from, start - from, et_document_line(d, from));
-        if (start < to)
-            et_document_add_tag(d, d->text + start, end - start, et_document_line(d, start));
+    for (size_t at = from; from < to; from = at) {
+        size_t count = 0;
+        while (at < to && !(count = template_size(d, at, to)))
+            at++;
+        if (at > from)
+            et_document_add_decoded(d, d->text + from, at - from, et_document_line(d, from));
+        if (count && d->text[at + 1] == '`') /* a block of code */
+            et_document_keep(d, d->text + at, count);
+        else if (count)
+            et_document_add_tag(d, d->text + at, count, et_document_line(d, at));
+        at += count;
     }
 }
 
