@@ -496,6 +496,11 @@ static void test_documents__md_beyond(void **state)
           "```\n<H>\n1. i\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n",
           "<div>\n<Tab>\n![A](../b.png) `e`\n```js\nf\n```\nG\n</Tab>\n</div>\n\n```\n<p>\n"
           "```\n<H>\n1. I\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n" },
+        { ET_DOCUMENT_MD,
+          "a <a b={`c ${d}`}>e</a> <i f={{ g: 'h' }}>j</i>\n\n<p title={t('k')} alt={`l "
+          "${m}`}>n</p>\n",
+          "A <a b={`c ${d}`}>E</a> <i f={{ g: 'h' }}>J</i>\n\n<p title={t('k')} alt={`l "
+          "${m}`}>N</p>\n" },
         { ET_DOCUMENT_MD, "a <!--\nb `c` --> d\n", "A <!--\nb `c` --> D\n" },
         { ET_DOCUMENT_MD,
           "```js\na\n\nimport b from 'c';\n```\nd\n\n~~~\n\nexport { e };\n~~~\nf\n",

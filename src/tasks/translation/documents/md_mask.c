@@ -561,10 +561,12 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     case '{':
         return braces(m, at);
     case '<': /* MD4C reads no comment that begins at the end of a line */
-        return begins(m, at, m->length, "<!--")   ? up_to(m, at, 4, "-->")
-               : begins(m, at, m->length, "<%")   ? up_to(m, at, 2, "%>")
-               : run(m, at + 1, m->length, UPPER) ? balanced(m, at + 1, '>')
-                                                  : 0;
+        if (begins(m, at, m->length, "<!--") || begins(m, at, m->length, "<%"))
+            return up_to(m, at, 2, m->original[at + 1] == '%' ? "%>" : "-->");
+        count = run(m, at + 1, m->length, LOWER UPPER) ? balanced(m, at + 1, '>') : 0;
+        return run(m, at + 1, m->length, UPPER) || find(m, at, at + count, "={") < at + count
+                   ? count
+                   : 0;
     case '@':
         *block = false;
         return reference(m, at);

@@ -604,7 +604,8 @@ static void add_start(reader *r, const piece *p)
     for (unsigned i = 0; i < e->attributes.length; i++) {
         const et_attribute a = attribute_of(e->attributes.data[i]);
         if (!a.value || all.kept || !attribute_is_read(&a, n.text, n.length, &all) ||
-            !et_document_has_words(r->d, a.value, a.length))
+            !et_document_has_words(r->d, a.value, a.length) ||
+            (!a.quote && *a.value == '{')) /* an expression of JSX */
             continue;
         flush(r);
         if (!values && inner)
