@@ -106,6 +106,11 @@ sed '1d; /^target /,$d; /^positive class/,$d; /^$/,$d' out | tr -s ' ' | cmp - w
 says 0 '"step": *20' evaluate whole --task prices --checkpoint 20 --json
 says 0 'mean.safetensors' average whole --last 2 --output mean.safetensors
 says 0 '^checkpoint mean.safetensors' evaluate whole --task kinds --checkpoint mean.safetensors
+for task in kinds prices; do
+    says 0 "^report  *$task.html$" report whole --task $task --rows 0 --output $task.html
+    grep -q "training loss ($task)" $task.html && grep -q 'experiment: multitask' $task.html ||
+        fail "$task.html has no curves or no settings of $task"
+done
 grep -q '^experiment: tabular/mlp' kinds/params.yaml || fail 'not the experiment that it is like'
 says 0 'weights of kinds/model' train --init kinds --steps 1 alone
 says 3 'whole/task_1 is one of the tasks of whole; export this task first' train --init whole/task_1 drawn

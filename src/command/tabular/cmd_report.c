@@ -32,6 +32,7 @@
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/predict/explain.h"
 #include "tasks/tabular/setup/setup.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
@@ -244,6 +245,8 @@ const et_usage et_usage_report = {
 typedef struct reporting {
     const report_options *args;
     const et_program *program;
+    const char *run;  /* with the history, the log and the settings */
+    const char *task; /* one of the run's tasks, whose folder is --model-dir; NULL: it has one */
     et_history *history;
     et_table_scores scores;
     report_page page;
@@ -257,7 +260,7 @@ static char *read_text(const reporting *r, const char *name)
 {
     char *text;
     size_t length;
-    const et_path path = et_path_of(r->args->general.model_dir, name);
+    const et_path path = et_path_of(r->run, name);
     return et_file_read(&text, &length, path.text, TEXT_MAX, NULL) ? NULL : text;
 }
 
@@ -602,13 +605,21 @@ static int add_curves(reporting *r, const et_history_series *const *series, int 
     return status;
 }
 
+/* NULL: the run has not logged it. */
+static const et_history_series *find_loss(const reporting *r, const char *name)
+{
+    const et_history_series *found;
+    const et_path word = et_path_print("%s%s%s", r->task ? r->task : "", r->task ? "." : "", name);
+    return et_history_match(r->history, word.text, &found, 1) ? found : NULL;
+}
+
 static int add_history(reporting *r, et_error *error)
 {
-    const et_history_series *found[1];
-    const et_history_series *loss = et_history_loss(r->history);
-    const size_t validation = et_history_match(r->history, ET_LOGGED_VALIDATION_LOSS, found, 1);
-    const et_history_series *losses[] = { loss, validation ? found[0] : NULL };
-    const et_history_series *best = et_history_best_of(r->history).series;
+    const et_history_series *loss =
+        r->task ? find_loss(r, ET_LOGGED_TRAINING_LOSS) : et_history_loss(r->history);
+    const et_history_series *losses[] = { loss, find_loss(r, ET_LOGGED_VALIDATION_LOSS) };
+    /* That of several tasks may be of another one. */
+    const et_history_series *best = r->task ? NULL : et_history_best_of(r->history).series;
     /* A single value is in the scores. */
     const bool curves = loss && loss->count > 1;
     if (!curves && !(best && best->count > 1))
@@ -817,9 +828,13 @@ int et_cmd_report(const et_call *call, et_error *error)
     reporting r = { .args = call->options, .program = call->program };
     const et_evaluate_more more = { &r, opened, et_table_scores_run, write_page, check_output };
     int status = et_ranks_refuse(call, "it writes one page", error);
-    if (!status)
-        status = et_history_open(&r.history, r.args->general.model_dir, error);
     const char *run = r.args->general.model_dir, *given = r.args->output;
+    et_artifact artifact = { .name = NULL };
+    const bool member = !status && !et_artifact_open(&artifact, run, NULL) && artifact.member;
+    r.run = member ? artifact.member->run : run;
+    r.task = member ? artifact.member->name : NULL;
+    if (!status)
+        status = et_history_open(&r.history, r.run, error);
     if (!status && given && !et_path_ends(given, ".html"))
         status = et_fail(error, ET_EUSAGE, "--output %s: choose a name in .html", given);
     if (!status && !given) {
@@ -838,6 +853,7 @@ int et_cmd_report(const et_call *call, et_error *error)
     if (!status)
         status = et_evaluate_own_data(call, &r.args->general, &more, error);
     et_history_close(r.history);
+    et_artifact_close(&artifact);
     et_table_scores_release(&r.scores);
     et_free(r.output);
     return status;
