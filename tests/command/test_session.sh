@@ -153,3 +153,9 @@ train a --steps 200 --set task.model.mlp.width=7 2>/dev/null && fail "another mo
 cmp -s log a/train.log || fail "a start that failed was logged"
 train d --set task.target=none --steps 3 2>/dev/null && fail "no such target" || :
 [ ! -e d ] || fail "d stays"
+
+# In a folder with other files it leaves these, and the next start may have other settings.
+mkdir -p e/train e/cache && echo mine >e/note && echo mine >e/train/note
+train e --set task.target=none --steps 3 2>/dev/null && fail "no such target" || :
+[ "$(find e | sort | xargs)" = 'e e/cache e/note e/train e/train/note' ] || fail "e: $(find e)"
+train e --set task.model.mlp.width=7 --steps 3 2>said || fail "e: $(cat said)"

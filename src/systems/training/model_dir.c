@@ -1,7 +1,7 @@
 /* Locking a run's directory, and undoing a failed start. Opening has this order: find out how much
- * of the path exists and whether the directory is empty; make it and take the lock; delete
- * leftovers of a killed run (temporary names). Undoing goes through a list of names in reverse.
- * Files that are not in the list stay, and so do their folders. */
+ * of the path exists and whether it has a run; make it and take the lock; delete leftovers of a
+ * killed run (temporary names). Undoing goes through a list of names in reverse. Files that are not
+ * in the list, or were there before, stay, and so do their folders. */
 #include "systems/training/model_dir.h"
 
 #include <dirent.h>
@@ -64,20 +64,6 @@ bool et_model_dir_has_weights(const char *path)
     return has;
 }
 
-/* A missing directory counts as empty, an unreadable one does not. */
-static bool is_empty(const char *path)
-{
-    DIR *stream = opendir(path);
-    if (!stream)
-        return access(path, F_OK) != 0;
-    bool empty = true;
-    /* One entry that is not "." or ".." is enough. */
-    for (const struct dirent *item; empty && (item = readdir(stream)) != NULL;)
-        empty = !strcmp(item->d_name, ".") || !strcmp(item->d_name, "..");
-    closedir(stream);
-    return empty;
-}
-
 /* Cuts path after its existing parts and returns that length. "runs/a/b" with an existing runs/ ->
  * 5, the length of "runs/"; 0: no part exists. */
 static size_t length_there(char *path)
@@ -102,9 +88,11 @@ static size_t length_there(char *path)
  * ends the list. Opening makes the list, so removal needs no memory, also after a start that failed
  * for lack of memory. */
 
-/* A file, and its temporary name. */
+/* A file that does not exist yet, and its temporary name. */
 static void list_path(et_strbuf *list, const char *directory, const char *name)
 {
+    if (et_file_exists_in(directory, name))
+        return;
     et_strbuf_printf(list, "%s/%s.tmp.%ld", directory, name, (long)getpid());
     et_strbuf_append_char(list, 0);
     et_strbuf_printf(list, "%s/%s", directory, name);
@@ -181,7 +169,7 @@ bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
     return !saved;
 }
 
-/* The directory whose run is being started, if it was empty or missing; else NULL. While the
+/* The directory whose run is being started, if it had no run before; else NULL. While the
  * directory of several trainings is open, each training opens its own directory. A forked child
  * must not remove the contents when it exits. */
 static const et_model_dir *volatile starting;
@@ -275,7 +263,8 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     *dir = (et_model_dir){ .kind = kind,
                            .path = path,
                            .lock = -1,
-                           .fresh = is_empty(path),
+                           .fresh = !et_model_dir_has_run(path) &&
+                                    !et_file_exists_in(path, ET_CHECKPOINT_FOLDER),
                            .there = length_there(part.text) };
     status = list_made(dir, error);
     if (!status)
@@ -322,7 +311,7 @@ void et_model_dir_close(et_model_dir *dir, bool take_back)
         return;
     if (starting == dir)
         starting = NULL;
-    /* A directory that was not empty before is left unchanged: its contents are not ours. */
+    /* A directory that had a run before is left unchanged: its contents are not ours. */
     if (take_back && dir->fresh && dir->made)
         remove_listed(dir->made);
     et_free(dir->made);

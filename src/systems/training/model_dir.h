@@ -1,6 +1,6 @@
 /* The directory of a run while a command trains in it. Opening makes the directory if needed, locks
  * it before anything is written, and deletes leftovers of a killed run. If a start fails in a
- * directory that was empty or missing, closing removes what the start has made.
+ * directory that had no run before, closing removes what the start has made.
  *
  *     et_model_dir dir = ET_MODEL_DIR_INIT;
  *     et_model_dir_open(&dir, kind, "runs/a", &error);       ET_EBUSY: another process trains there
@@ -20,7 +20,7 @@ typedef struct et_model_dir {
     const et_task_kind *kind; /* kind of the run; its files are removed and swept as well */
     const char *path;         /* borrowed */
     int lock;                 /* -1: not held */
-    bool fresh;               /* the directory was empty or missing */
+    bool fresh;               /* the directory was missing, or had no run */
     size_t there;             /* length of the part of path that existed before */
     char *made;               /* owned; paths that a start makes, to be removed without memory */
     const int64_t *step;      /* of the run, borrowed; NULL: set-up is not done */
@@ -44,8 +44,8 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
  * step of the first log, validation or save. */
 void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
 
-/* Whether a run that fails at this step has hardly begun: the directory was empty or missing and
- * has no checkpoint, and nothing was logged before this step. */
+/* Whether a run that fails at this step has hardly begun: the directory was fresh and has no
+ * checkpoint, and nothing was logged before this step. */
 bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
 /* For an exit that cannot wait: removes everything that a starting run has made. Allocates nothing;
