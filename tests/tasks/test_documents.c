@@ -229,6 +229,8 @@ static void test_documents__html(void **state)
         { ET_DOCUMENT_HTML, "<b", "<b" },
         { ET_DOCUMENT_HTML, "<p>a&#33; b&#32;c&#46;</p><p>d! <b>e</b> f.</p><p>&#33;g&#33; h",
           "<p>A&#33; B C&#46;</p><p>D! <b>E</b> F.</p><p>&#33;G&#33; H" },
+        { ET_DOCUMENT_HTML, "<p>a&#8217;s</p><p>b\u2019s</p><p>c&#8217;",
+          "<p>A&#8217;S</p><p>B\u2019S</p><p>C&#8217;" },
         { ET_DOCUMENT_HTML, "<textarea><p>a</textarea>b", "<textarea><p>a</textarea>B" },
     };
     (void)state;

@@ -583,7 +583,7 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->language_tags = options->tags;
     d->usual_tag = options->tag ? et_arena_strdup(&d->arena, options->tag) : NULL;
     d->failed = options->tag && !d->usual_tag;
-    d->written = ~(uint64_t)0;
+    d->written = ~0ull;
     d->first_line = options->first_line ? options->first_line : 1;
     /* The end of a text without lines has a line end. */
     const char *end = memchr(text, '\n', length);
@@ -688,13 +688,11 @@ static void take_segments(et_document *d, char *const *results, et_strbuf *encod
 {
     for (size_t i = 0; i < d->count && !d->failed; i++) {
         et_segment *s = &d->segments[i];
+        d->written = s->entities;
         if (d->format == ET_DOCUMENT_LINES) {
             s->result = et_arena_strdup(&d->arena, results[i]);
             d->failed |= !s->result;
-            continue;
-        }
-        d->written = s->entities;
-        if (segment_accept(d, s, results[i], encoded)) {
+        } else if (segment_accept(d, s, results[i], encoded)) {
             set_result(d, s, encoded);
         } else {
             segment_cut(d, s);
@@ -818,6 +816,7 @@ static void keep_structure(et_document *d, et_strbuf *encoded)
         print_structure(d, d->count, sources, &found);
     if (!d->failed && !is_same(&found, &wanted)) {
         for (size_t i = 0; i < d->count && !d->failed; i++) {
+            d->written = d->segments[i].entities;
             segment_source(d, &d->segments[i], encoded);
             sources[i] = et_strbuf_keep(encoded, &d->arena);
             d->failed |= !sources[i];

@@ -124,6 +124,7 @@ typedef struct et_run {
 /* A character that the document writes as an entity, and how: "&nbsp;". */
 typedef struct et_entity {
     char bytes[5]; /* its UTF-8 and a 0 */
+    bool only;     /* the document writes the character only so */
     const char *written;
 } et_entity;
 #define ET_ENTITIES_MAX 64
@@ -136,7 +137,7 @@ struct et_document {
     et_escape escape;
     et_entity *entities; /* [entity_count]: characters that are written by name; in the arena */
     size_t entity_count;
-    uint64_t written;     /* entities of ASCII that the next text to encode may have */
+    uint64_t written;     /* entities that the next text to encode may have, beside `only` */
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     const et_strings *language_tags; /* NULL: none */
@@ -194,8 +195,8 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
 /* Whether this text alone has words to translate. Adds nothing. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Adds a character that the document writes as `written`, [length]. The translation writes it so,
- * too, except letters, digits and spaces. Other characters of ASCII are written so only if their
- * run has the entity. */
+ * too, except letters and digits of ASCII and spaces. If the document also has the character
+ * itself, only runs with the entity are written so. */
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line);
 /* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages

@@ -13,7 +13,7 @@ static const et_entity *entity_of(const et_document *d, const char *text, size_t
 {
     for (size_t i = 0; i < d->entity_count; i++) {
         const size_t count = strlen(d->entities[i].bytes);
-        if ((*d->entities[i].bytes & 0x80 || d->written >> i & 1) && count <= length &&
+        if ((d->entities[i].only || d->written >> i & 1) && count <= length &&
             !memcmp(d->entities[i].bytes, text, count))
             return &d->entities[i];
     }

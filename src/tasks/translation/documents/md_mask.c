@@ -390,7 +390,7 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         const line l = line_at(m, at);
         const size_t code = end_of_code(m, &l);
         const bool empty = l.at == l.end;
-        const bool fence = fence_at(m, l.at, l.end) > 0;
+        const bool fence = fence_at(m, l.at, l.end);
         html = !empty && !fence &&
                (html || (begins(m, l.at, l.end, "<") && run(m, l.at + 1, l.end, LOWER)));
         module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
@@ -465,7 +465,7 @@ static size_t braces(const et_md_mask *m, size_t at)
     const size_t comment = begins(m, at, m->length, "{#") ? up_to(m, at, 2, "#}") : 0;
     const size_t first = at + 1 + run(m, at + 1, m->length, " ");
     const size_t name = run(m, first, m->length, NAMES "."); /* items.map(...) is an expression */
-    if (comment || (name && begins(m, first + name, m->length, "(")))
+    if (comment || begins(m, first + name, m->length, "("))
         return comment ? comment : balanced(m, at + 1, '}');
     return (run(m, first, m->length, ".:#") && run(m, first + 1, m->length, NAMES)) ||
                    (name && begins(m, first + name, m->length, "="))

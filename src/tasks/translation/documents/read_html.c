@@ -514,12 +514,12 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
  * tag. */
 static size_t template_size(const et_document *d, size_t at, size_t to)
 {
-    static const char *const ends[][2] = { { "<%", "%>" }, { "<?", "?>" },   { "{{<", ">}}" },
-                                           { "](", ")" },  { "```", "```" }, { "``", "``" },
-                                           { "`", "`" } };
+    static const char *const ends[][2] = { { "<%", "%>" },  { "<?", "?>" }, { "{{<", ">}}" },
+                                           { "](", ")" },   { "`", "`" },   { "``", "``" },
+                                           { "```", "```" } };
     const char *mark = d->text + at;
     const size_t most = to - at < TEMPLATE_MAX ? to - at : TEMPLATE_MAX;
-    for (int i = 0; i < (d->format == ET_DOCUMENT_MD ? 7 : 3); i++) {
+    for (int i = d->format == ET_DOCUMENT_MD ? 6 : 2; i >= 0; i--) {
         const size_t begin = strlen(ends[i][0]), end = strlen(ends[i][1]);
         if (most < begin || memcmp(mark, ends[i][0], begin) != 0)
             continue;

@@ -78,7 +78,9 @@ static const struct {
       "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
       "inlineequation equation productnumber pubdate date isbn pre xmlelement xmlatt xmlnsname "
       "xmlpi textentity numcharref parameterentity markupname sgmltag tag symbol package "
-      "interfacename exceptionname structname structfield returnvalue errorcode errorname prompt ",
+      "interfacename exceptionname structname structfield returnvalue errorcode errorname prompt "
+      "personname "
+      "firstname surname othername ",
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)

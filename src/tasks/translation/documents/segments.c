@@ -313,9 +313,8 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     char bytes[5] = "";
     size_t i = 0;
     const size_t count = et_utf8_encode(bytes, code);
-    const bool plain =
-        code == ' ' ||
-        (code < 0x80 && (et_ascii_is_letter((char)code) || et_ascii_is_digit((char)code)));
+    const bool plain = code < 0x80 && (code == ' ' || et_ascii_is_letter((char)code) ||
+                                       et_ascii_is_digit((char)code));
     while (i < d->entity_count && strcmp(d->entities[i].bytes, bytes) != 0)
         i++;
     if (!plain && i == ET_ENTITIES_MAX) {
@@ -331,10 +330,11 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
             return;
         }
         memcpy(d->entities[i].bytes, bytes, sizeof bytes);
+        d->entities[i].only = !memmem(d->text, d->length, bytes, count);
         d->entities[i].written = copy;
         d->entity_count++;
     }
-    d->run.entities |= plain ? 0 : (uint64_t)1 << i;
+    d->run.entities |= plain ? 0 : 1ull << i;
     et_document_add_written(d, bytes, count, written, length, line);
 }
 
@@ -773,7 +773,5 @@ void et_document_end(et_document *d)
     et_spans_release(&w.spans);
     et_strbuf_release(&masked);
     et_strbuf_reset(&d->run.text);
-    d->run.tags.count = d->run.source_count = 0;
-    d->run.entities = 0;
-    d->run.message = false;
+    d->run.tags.count = d->run.source_count = d->run.entities = d->run.message = 0;
 }

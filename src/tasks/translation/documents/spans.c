@@ -69,8 +69,7 @@ static size_t bracketed(rest r, size_t skip)
     if (!twice && !statement && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
     at += !skip && has(r, at, "/") && run(r, at + 1, LETTERS, 1);
-    const size_t most = (twice || statement ? 4 : 1) * PLACEHOLDER_MAX;
-    for (const size_t from = at; at - from < most && !has(r, at, end); at++)
+    for (const size_t from = at; at - from < 4 * PLACEHOLDER_MAX && !has(r, at, end); at++)
         if (at >= r.left || !r.at[at] ||
             !(run(r, at, inner, 1) || (any && !strchr("{}", r.at[at]))))
             return 0;
@@ -171,7 +170,7 @@ static size_t percent(rest r, bool after_digit, bool *ordered)
     const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX), upper = run(r, 1, UPPER "_", 64);
     const size_t qt = has(r, 1, "L") ? 2 : 1, number = run(r, qt, DIGITS, 2);
     if (has(r, 1, "%")) /* %%s of a text that is a format twice */
-        return 2 + (run(r, 2, "sd", 1) && !run(r, 3, NAMES, 1));
+        return 2 + (has(r, 2, "s") && !run(r, 3, NAMES, 1));
     if (has(r, 1, "{"))
         return bracketed(r, 1);
     if (has(r, 1, "#@")) /* %#@files@ of Apple's stringsdict */
