@@ -99,6 +99,16 @@ says 2 'delimiter ab: give one character' analyze table.csv --delimiter ab
 says 2 'header: no choice is called maybe (allowed: auto, yes, no' analyze table.csv --header maybe
 awk 'BEGIN { print "v,y"; for (i = 0; i < 30; i++) print (i % 3 ? i "%" : i / 100) "," i % 2 }' >percent.csv
 says 0 '^v  *10 of 30 values have no %, but are read as if they had one' analyze percent.csv --target y
+awk 'BEGIN { print "v;w;y"; for (i = 0; i < 90; i++) { v = i * 37 % 89 * 33
+    print (v < 1000 ? v : int(v / 1000) "." sprintf("%03d", v % 1000)) ";" i % 7 "," i % 3 ";" i % 2 } }' >german.csv
+says 0 '^v  *no value shows the decimal mark: "[0-9.]*" in german.csv:[0-9]* is read as [1-2][0-9]*, as other columns' \
+    analyze german.csv --target y
+grep -q '^v  *0  *89  *0  *1436  *2904' out || { cat out >&2; exit 1; }
+cut -d';' -f1,3 german.csv >alone.csv
+says 0 'is read as 1.221; if it means 1221, write `notation: comma`' analyze alone.csv --target y
+sed 's/,/./' german.csv >point.csv
+says 0 '^v  *real' analyze point.csv --target y
+grep -q 'decimal mark' out && exit 1
 sed 's/%/k/' percent.csv >thousands.csv
 says 0 '^v  *10 of 30 values have no k, but are read as if they had one: write the k' analyze thousands.csv --target y
 printf 'country,2019,y\nDE,1,a\nFR,2,b\n' >years.csv

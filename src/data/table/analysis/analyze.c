@@ -31,6 +31,18 @@
 /* Notations of columns: the first pass counts texts that are numbers in a notation. The second pass
  * reads them in this notation. A column that is still not numeric becomes text again. */
 
+/* Distinct numbers with three decimals, among integers below 1000, that are more likely thousands:
+ * of real decimals, one in ten ends in 0, which programs leave out. */
+#define GROUPED_LEAST 30
+
+/* Whether a column of plain numbers has only such as 2.750, in which the point may separate
+ * thousands. In JSON a number has a decimal point. */
+static bool is_grouped(const et_table_stats *table, int field)
+{
+    const et_column_stats *s = &table->field[field];
+    return s->grouped && !s->decimal && !table->format[field].notation && !table->head.jsonl;
+}
+
 /* Chooses notations after a pass with plain ones. False: no column has a notation. A column whose
  * values do not show their decimal mark gets the mark of the other columns. */
 static bool formats_find(et_table_stats *table, et_arena *arena)
@@ -40,6 +52,8 @@ static bool formats_find(et_table_stats *table, et_arena *arena)
         const et_column_stats *s = &table->field[i];
         et_number_format *format = &table->format[i];
         *format = et_column_stats_format(s);
+        if (is_grouped(table, i))
+            continue;
         point |= s->count[ET_CELL_REAL] > 0;
         if (!format->notation)
             continue;
@@ -56,9 +70,15 @@ static bool formats_find(et_table_stats *table, et_arena *arena)
         if (et_column_stats_format_unclear(s))
             table->unclear[i] = s->noted.first_unclear;
     }
-    for (int i = 0; comma && !point && i < table->head.fields; i++)
-        if (table->unclear[i].line)
+    for (int i = 0; !point && i < table->head.fields; i++) {
+        const et_column_stats *s = &table->field[i];
+        const bool many = s->grouped >= GROUPED_LEAST && s->count[ET_CELL_INTEGER] &&
+                          s->min > -1000 && s->max < 1000;
+        if (is_grouped(table, i) && (comma || many))
+            table->unclear[i] = s->first_grouped;
+        if (comma && table->unclear[i].line)
             table->format[i].notation = ET_NOTATION_COMMA;
+    }
     return found;
 }
 

@@ -131,6 +131,11 @@ typedef struct et_column_stats {
     char last_short[24];                   /* a date of that year */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* number of the first texts with each look */
     et_noted_texts noted;
+    /* Of EXACT, without a notation: distinct numbers such as 2.750, in which the point may separate
+       thousands, and the first one; whether another number has a decimal point. */
+    int64_t grouped;
+    et_seen_at first_grouped;
+    bool decimal;
     et_number_format format; /* by which texts are read; its unit is borrowed */
     double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */
     int block, filled;

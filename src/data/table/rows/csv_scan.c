@@ -222,7 +222,6 @@ static inline et_cell whole_cell(et_csv_scanner *scanner, const char *begin, con
 {
     const size_t length = (size_t)(end - begin);
     const bool missing = length ? scanner->missing_added && !scanner->names &&
-                                      scanner->missing_first[(unsigned char)*begin] &&
                                       is_missing_word(scanner, begin, length, true)
                                 : scanner->missing_empty;
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
