@@ -58,8 +58,9 @@ typedef enum et_transform {
                               missing */
     ET_TRANSFORM_DATE,     /* parts of a date: "2024-05-31[T12:30[:00]]", 31.5.2024, 5/31/2024,
                               "31 May 2024" (as written, any time zone), or seconds since 1970.
-                              The year is (year - 1970) / 100. Another part is its position in its
-                              cycle, 0..1, with sine and cosine; missing 0 */
+                              The year is from -1, the metadata's first, to 1, the last; without
+                              both (year - 1970) / 100. Another part is its position in its cycle,
+                              0..1, with sine and cosine; missing 0 */
     ET_TRANSFORM_MISSING,  /* 1 for a missing value, else 0 */
     ET_TRANSFORM_KEY, /* the text itself, only copied to predictions; no model sees it. An identity
                          feature named "key" outside a concat is a key too, as in TensorFX */

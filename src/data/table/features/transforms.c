@@ -451,8 +451,8 @@ static const char *emit_hash(et_emitting *e)
 
 /* ---- dates ---- */
 
-/* The transform date: the year as a number, and every other part as sine and cosine of its position
- * in its cycle. A time of day has only hour and minute. Years from the first to the last year of
+/* The transform date: the year as a number, and every other part as its position in its cycle, with
+ * sine and cosine. A time of day has only hour and minute. Years from the first to the last year of
  * the metadata become numbers from -1 to 1, so that a few years differ as much as other numbers.
  * Without these years, the number is (year - 1970) / 100. */
 
