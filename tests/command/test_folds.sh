@@ -36,6 +36,8 @@ for i in 1 2 3; do
     [ "$flat" = 44 ] || [ "$flat" = 45 ] || fail "fold $i has $flat rows of a class"
 done
 
+says 0 'warning: whole has one set of weights; live weights are ignored' predict whole t.csv --live-weights
+
 # The prediction of the run is the mean of its models.
 for run in whole whole/members/mlp_1 whole/members/mlp_2 whole/members/mlp_3; do
     "$etude" predict $run t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \

@@ -684,10 +684,11 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
                "%s is a published model with one set of weights; live weights are ignored",
                artifact->name);
     else if (load->live_weights && export)
-        et_log(ET_LOG_WARNING,
-               "%s is an export with one set of weights; to get the trained weights, export the "
-               "run with --live-weights",
-               artifact->name);
+        et_log(
+            ET_LOG_WARNING,
+            "%s has one set of weights; live weights are ignored. To get the trained weights of an "
+            "export, export its run with --live-weights",
+            artifact->name);
     if (!export && !load->named)
         return load_best_or_newest(load, error);
     if (!export && !strcmp(load->named, ET_CHECKPOINT_NEWEST))
