@@ -532,15 +532,6 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
         add_entry(stats, text, length);
 }
 
-/* 2.750, -12.345: the point of this number may separate thousands. */
-static bool is_grouped(const char *text, size_t length)
-{
-    const size_t sign = *text == '-' || *text == '+';
-    const size_t digits = et_number_digits_at(text + sign, length - sign);
-    return text[sign] != '0' && digits >= 1 && digits <= 3 && sign + digits + 4 == length &&
-           text[sign + digits] == '.' && et_number_digits_at(text + length - 3, 3) == 3;
-}
-
 static void add_exact(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                       size_t length)
 {
@@ -564,13 +555,11 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
     const size_t half = stats->entries.limit / 2, limit = half < NUMBERS_MAX ? half : NUMBERS_MAX;
     double number;
     entry->class = (unsigned char)et_cell_classify(&stats->format, text, length, &number);
-    if (entry->class == ET_CELL_REAL && !stats->format.notation) {
-        if (is_grouped(text, length)) {
-            stats->grouped++;
-            note(&stats->first_grouped, part, i, text, length);
-        } else
-            stats->decimal |= memchr(text, '.', length) != NULL;
-    }
+    if (entry->class == ET_CELL_REAL && find_notation(stats, text, length).differs) {
+        stats->grouped++;
+        note(&stats->first_grouped, part, i, text, length);
+    } else if (entry->class == ET_CELL_REAL)
+        stats->decimal |= memchr(text, '.', length) != NULL;
     if (!is_number(entry->class))
         look_at(stats, part, i, text, length, entry->class, et_date_orders(text, length));
     else if (++stats->number_entries > limit && stats->number_entries == stats->entries.count)
