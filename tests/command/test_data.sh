@@ -104,6 +104,8 @@ awk 'BEGIN { print "v;w;y"; for (i = 0; i < 90; i++) { v = i * 37 % 89 * 33
 says 0 '^v  *no value shows the decimal mark: "[0-9.]*" in german.csv:[0-9]* is read as [1-2][0-9]*, as other columns' \
     analyze german.csv --target y
 grep -q '^v  *0  *89  *0  *1436  *2904' out || { cat out >&2; exit 1; }
+tail -n +2 german.csv | cut -d';' -f2,3 | sed 's/;/,5;/' | sed 's/,\([0-9]\),5/,\1/' >bare_german.csv
+says 0 '^bare_german.csv: 90 rows of 2 columns, .* delimiter ";", no header' analyze bare_german.csv
 cut -d';' -f1,3 german.csv >alone.csv
 says 0 'is read as 1.221; if it means 1221, write `notation: comma`' analyze alone.csv --target y
 sed 's/,/./' german.csv >point.csv

@@ -783,6 +783,17 @@ static char guess_known(const et_csv_scanner *scanner, const char *begin, const 
     return columns >= known->least && columns <= known->most ? known->delimiter : 0;
 }
 
+/* Whether the first line, which is complete, has commas, all of them between digits. */
+static bool has_decimals(const char *begin)
+{
+    bool has = false;
+    for (const char *at = begin; *at != '\n'; at++)
+        if (*at == ',' &&
+            !(has = at > begin && et_ascii_is_digit(at[-1]) && et_ascii_is_digit(at[1])))
+            return false;
+    return has;
+}
+
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows)
 {
     const char *candidates = ET_CSV_DELIMITERS;
@@ -796,6 +807,10 @@ char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *
             best = *candidates;
         }
     }
+    /* A value has one decimal comma at most. */
+    if (best == ',' && 2 * count_columns(scanner, ';', begin, limit, rows) > most &&
+        has_decimals(begin))
+        best = ';';
     char known = best && scanner->known && scanner->known->delimiter
                      ? guess_known(scanner, begin, limit, rows)
                      : 0;

@@ -250,9 +250,7 @@ static size_t number_at(span s)
 /* Whether s is a unit in the form that follows a number: m2, km/h, %, °C, but not -5, /12 or ½. */
 static bool is_unit(span s)
 {
-    static const char *const figures[] = { "\u00b2", "\u00b3", "\u00b9", "\u00bc", "\u00bd",
-                                           "\u00be", "\u2153", "\u2154", "\u215b", "\u215c",
-                                           "\u215d", "\u215e", NULL };
+    static const char *const figures[] = { "\u00b2", "\u00b3", "\u00bc", "\u00bd", "\u00be", NULL };
     const size_t length = (size_t)(s.end - s.at);
     size_t characters = 0;
     if (!length || length > ET_UNIT_BYTES ||
