@@ -297,6 +297,8 @@ static int parse_steps(et_profiling *p, et_error *error)
 int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
 {
     if (!outputs->status && p->steps)
-        outputs->status = parse_steps(p, error);
+        outputs->status =
+            p->path ? parse_steps(p, error)
+                    : et_fail(error, ET_EUSAGE, "--profile-steps: only with --profile FILE");
     return et_outputs_check(outputs, "--profile", p->path, error);
 }

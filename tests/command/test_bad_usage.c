@@ -98,6 +98,8 @@ static void test_bad_usage__options(void **state)
         { TRAIN "--profile", .code = 2, .words = { "--profile needs a value: FILE" } },
         { TRAIN "--profile-steps 1:2", .code = 2,
           .words = { "--profile-steps: only with --profile FILE" } },
+        { "translate m --profile-steps 1:2", .code = 2,
+          .words = { "--profile-steps: only with --profile FILE" } },
         { TRAIN "--profile t --profile-steps 5:3", .code = 2,
           .words = { "--profile-steps 5:3: not of the form A:B", "10:20" } },
         { TRAIN "--profile t --profile-steps 0:3", .code = 2,

@@ -408,8 +408,6 @@ static int check_together(const et_train_args *args, et_error *error)
             "--json: only with --dry-run; training writes its values to RUN/" ET_RUN_LOG);
     if (args->dry_run && args->profiling.path)
         return et_fail(error, ET_EUSAGE, "--profile: cannot be used with --dry-run");
-    if (args->profiling.steps && !args->profiling.path)
-        return et_fail(error, ET_EUSAGE, "--profile-steps: only with --profile FILE");
     if ((args->workers || args->servers) && !args->distributed)
         return et_fail(error, ET_EUSAGE, "--%s: only with --distributed",
                        args->workers ? "workers" : "servers");
