@@ -77,6 +77,9 @@ cmp -s once.en k.en && cmp -s once.de k.de || fail "other bytes after kill -9"
 # A power loss: the length reached the disk, but the last bytes, or the first ones, did not.
 "$etude" augment back --data mono.de --output p.en --min-score 0 >out 2>&1
 size=$(stat -c %s p.en.part)
+cp p.en.part d.en.part
+printf '\377' | dd of=d.en.part bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+says 3 'd.en.part: damaged: .*; remove this file to begin again' augment back --data mono.de --output d.en
 truncate -s $((size - 3)) p.en.part
 truncate -s $((size + 900)) p.en.part
 printf 'tail' >>p.en.part

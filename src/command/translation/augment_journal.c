@@ -126,8 +126,12 @@ static int read_head(et_augment_journal *journal, const et_value *work, const et
         status = foreign(journal->path, error);
     if (!status && bytes)
         status = check_work(journal->path, bytes, length, work, error);
-    while (!status && bytes && !(status = et_record_scan_next(&scan, &bytes, &length, error)))
+    et_error why = ET_ERROR_INIT;
+    while (!status && bytes && !(status = et_record_scan_next(&scan, &bytes, &length, &why)))
         journal->lines += bytes != NULL;
+    if (why.status)
+        et_fail(error, status, "%s%s", why.text,
+                status == ET_EFORMAT ? "; remove this file to begin again" : "");
     if (!status && scan.torn)
         et_log(
             ET_LOG_WARNING,
