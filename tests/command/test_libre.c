@@ -246,7 +246,7 @@ static void test_libre__routes(void **state)
         { "pt", "es", "pt > es" },
         { "EN", "FR", "en > fr" },
         { "pt", "fr", "fr is not supported; from pt, the server translates to es" },
-        { "de", "de", "de is not supported" },
+        { "de", "de", "de is not supported; from de, the server translates to en, fr, es" },
         { "en", "en", "en is not supported" },
         { "ja", "fr", "fr is not supported; from ja, the server translates to zh-Hans" },
         { "fr", "en", "fr is not supported; the server translates from de, en, pt, ja" },

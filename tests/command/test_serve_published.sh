@@ -59,6 +59,7 @@ for pair in pt,en en,es pt,es; do
 done
 curl -s -m 30 -d q='a b c' -d source=pt -d target=es "$url/translate" >out
 grep -q '"through": "en"' out || fail "does not say that it goes through English"
+grep -q '^languages    pt to es goes through English$' said || fail "the start does not say it: $(cat said)"
 ask es pt
 grep -q '"error"' out || fail "a pair that is not there"
 kill "$server"

@@ -13,6 +13,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "command/print.h"
 #include "command/web/serving.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
@@ -385,8 +386,8 @@ int et_libre_models_list(et_libre_models *all, et_error *error)
             et_json_print_string(out, et_libre_code_shown(codes[to]));
             comma = ", ";
             if (route.count > 1)
-                et_log(ET_LOG_INFO, "%s to %s goes through English",
-                       et_libre_code_shown(codes[from]), et_libre_code_shown(codes[to]));
+                et_print(stderr, "languages    %s to %s goes through English\n",
+                         et_libre_code_shown(codes[from]), et_libre_code_shown(codes[to]));
         }
         et_strbuf_append(out, "]}");
     }
@@ -416,6 +417,13 @@ static int refuse_pair(const et_libre_models *all, const char *source, const cha
         et_strbuf_append(&list, known++ ? ", " : "");
         list_targets(&all->items[i], &list);
     }
+    for (size_t i = 0; i < all->count && known; i++)
+        for (size_t t = 0; t < all->items[i].count; t++) {
+            const char *code = all->items[i].targets[t].code;
+            et_libre_route route;
+            if (find_route(all, from, code, &route) && route.count > 1 && known++ < LISTED)
+                et_strbuf_printf(&list, ", %s", et_libre_code_shown(code));
+        }
     if (!known)
         list_sources(all, &list);
     if (known)

@@ -325,7 +325,7 @@ static int read_text(calibration *c, const char *source, const char *target, et_
         return et_fail(error, ET_EDATA, "%s and %s have no pair to measure the model on", source,
                        target);
     if (!status && c->left_out)
-        et_log(ET_LOG_INFO, "%s left out: a side is empty or has %d tokens or more",
+        et_log(ET_LOG_WARNING, "%s left out: a side is empty or has %d tokens or more",
                et_format_many(c->left_out, "pair").text, TOKENS);
     return status;
 }
