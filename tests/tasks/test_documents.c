@@ -377,6 +377,11 @@ static void test_documents__md(void **state)
         { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n\n[d]: e\n",
           "[TWO [IN] ONE](a_(b)) [C][d]\n\n[d]: e\n" },
         { ET_DOCUMENT_MD, "`a ``b\n", "`A ``B\n" },
+        { ET_DOCUMENT_MD,
+          "a|b\n--|:-\nc|d\ne|f\n\ng | h\n- | -\ni | j\n\n> k | l\n> -: | -:\n> m | "
+          "n\n\n~\n:\no\np\n",
+          "A|B\n--|:-\nC|D\nE|F\n\nG | H\n- | -\nI | J\n\n> K | L\n> -: | -:\n> M | N\n\n~\n:\nO "
+          "P\n" },
         { ET_DOCUMENT_MD, "a\r\nb\r\n\r\nc", "A B\r\n\r\nC" },
         /* Blocks that end a paragraph, or a list. */
         { ET_DOCUMENT_MD, "a\n> b\nc\n> > d\n> e\n\nf\n> g\n", "A\n> B C\n> > D E\n\nF\n> G\n" },

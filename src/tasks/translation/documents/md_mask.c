@@ -262,6 +262,29 @@ static size_t after_component(const et_md_mask *m, size_t at, size_t end)
                : at;
 }
 
+/* Whether the line is a row of dashes with a cell of fewer than three bytes, whose table MD4C
+ * before 0.5 does not read. */
+static bool is_short_row(const et_md_mask *m, const line *l)
+{
+    if (find(m, l->at, l->end, "|") == l->end || run(m, l->at, l->end, "-:| \t") < l->end - l->at)
+        return false;
+    for (size_t at = l->at, count; at < l->end; at += count + 1) {
+        count = run(m, at, l->end, "-:");
+        if (count == 1 || count == 2)
+            return true;
+    }
+    return false;
+}
+
+/* A row of such a table stays a line, and its bars stay. */
+static bool keep_bars(et_md_mask *m, const line *l)
+{
+    bool good = true;
+    for (size_t i = l->at; good && i < l->end; i++)
+        good = m->original[i] != '|' || keep(m, i, i + 1);
+    return good && keep_line_end(m, l);
+}
+
 /* html: in a block of HTML, whose components are read as HTML, too. */
 static bool take_line(et_md_mask *m, const line *l, bool html)
 {
@@ -307,8 +330,10 @@ static bool take_line(et_md_mask *m, const line *l, bool html)
 /* A line of a definition, ": text" or "~ text", becomes an item; lines before it stay lines. */
 static bool take_definition(et_md_mask *m, const line *l, const line *before)
 {
-    if (!run(m, l->at, l->end, ":~") || !run(m, l->at + 1, l->end, " \t"))
+    if (!run(m, l->at, l->end, ":~") || (l->at + 1 < l->end && !run(m, l->at + 1, l->end, " \t")))
         return true;
+    if (l->at + 1 == l->end) /* no definition, unless the next line joins it */
+        return keep_line_end(m, l);
     m->text[l->at] = '-';
     if (before->at == before->end)
         return true;
@@ -384,7 +409,7 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         return false;
     memcpy(m->text, text, length);
     m->text[length] = 0;
-    bool good = true, module = false, options = false, html = false;
+    bool good = true, module = false, options = false, html = false, table = false;
     line before = { 0, 0, 0, 0, false };
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
@@ -394,10 +419,15 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         html = !empty && !fence &&
                (html || (begins(m, l.at, l.end, "<") && run(m, l.at + 1, l.end, LOWER)));
         module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
+        if (!table && before.at < before.end && is_short_row(m, &l))
+            table = good = keep_bars(m, &before);
+        table &= !empty;
         const bool option = options && is_option(m, &l);
         options = option || begins(m, l.at, l.end, ":::{");
         if (code || module || option)
             blank(m, l.from, code ? code : l.end);
+        else if (table)
+            good = good && keep_bars(m, &l);
         else if (!empty)
             good = take_line(m, &l, html) && take_definition(m, &l, &before);
         before = l;
