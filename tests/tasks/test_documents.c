@@ -377,6 +377,8 @@ static void test_documents__md(void **state)
         { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n\n[d]: e\n",
           "[TWO [IN] ONE](a_(b)) [C][d]\n\n[d]: e\n" },
         { ET_DOCUMENT_MD, "`a ``b\n", "`A ``B\n" },
+        { ET_DOCUMENT_MD, "[a](b<c) [d](e (f \"g)) h\n\n[i]('j) [k](<l)>) m\n",
+          "[A](b<c) [D](e (f \"g)) H\n\n[I]('j) [K](<l)>) M\n" },
         { ET_DOCUMENT_MD,
           "a|b\n--|:-\nc|d\ne|f\n\ng | h\n- | -\ni | j\n\n> k | l\n> -: | -:\n> m | "
           "n\n\n~\n:\no\np\n",

@@ -108,8 +108,8 @@ static size_t end_of_link(const reader *r, size_t at, size_t end, bool *own)
             i++;
         else if (quote)
             quote = c == quote ? 0 : quote;
-        else if (open == '(' &&
-                 (c == '<' || (is_among(c, "\"'") && is_among(text[i - 1], " \t\n"))))
+        else if (open == '(' && depth == 1 && is_among(c, "<\"'") &&
+                 is_among(text[i - 1], "( \t\n"))
             quote = c == '<' ? '>' : c;
         else if (c == open)
             depth++;
@@ -468,7 +468,8 @@ static void find_links(reader *r, size_t at)
         link *l = &r->links[i];
         l->known = true;
         l->automatic = i + 1 == r->link_count && at && text[at - 1] == '<';
-        const char *open = l->automatic ? NULL : memrchr(text + from, '[', next - from);
+        const char *open =
+            l->automatic || next < from ? NULL : memrchr(text + from, '[', next - from);
         if (open)
             next = l->open = (size_t)(open - text);
         else

@@ -557,7 +557,6 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
 bool et_document_has_words(et_document *d, const char *text, size_t length)
 {
     const et_run run = d->run;
-    const size_t entities = d->entity_count;
     d->run = (et_run){ .text = ET_STRBUF_INIT };
     et_document_add_decoded(d, text, length, 0);
     whole w = { .text = et_strbuf_text(&d->run.text), .length = d->run.text.length };
@@ -567,7 +566,6 @@ bool et_document_has_words(et_document *d, const char *text, size_t length)
     et_spans_release(&w.spans);
     et_run_release(&d->run);
     d->run = run;
-    d->entity_count = entities;
     return found;
 }
 
