@@ -35,7 +35,8 @@ typedef struct et_metric {
     const et_metric_class *ET_CLASS;
 } et_metric;
 
-/* One value to add. Weight 0: ignored. */
+/* One value to add. Weight 0: the value is ignored, also NaN, except by sum, ratio and perplexity,
+ * which add values as they are. */
 typedef struct et_sample {
     double value;  /* a number, a prediction, or a predicted class */
     double target; /* the true value; some kinds ignore it */

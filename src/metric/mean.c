@@ -38,7 +38,8 @@ static void add_weighted(const et_metric *metric, et_exact_sum *sums, int64_t *c
                          const et_sample *sample)
 {
     (void)metric, (void)counts;
-    add_two(sums, sample->value * sample->weight, sample->weight);
+    if (sample->weight != 0) /* 0 times NaN would be NaN */
+        add_two(sums, sample->value * sample->weight, sample->weight);
 }
 
 static void add_pair(const et_metric *metric, et_exact_sum *sums, int64_t *counts,

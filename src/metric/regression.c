@@ -19,6 +19,8 @@ static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
 {
     (void)metric, (void)counts;
     double w = sample->weight, t = sample->target, d = sample->value - t;
+    if (w == 0) /* 0 times NaN would be NaN */
+        return;
     et_exact_sum_add(&sums[WEIGHT], w);
     et_exact_sum_add(&sums[SQUARED], w * (d * d));
     et_exact_sum_add(&sums[ABSOLUTE], w * fabs(d));

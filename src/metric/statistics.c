@@ -40,6 +40,8 @@ static int64_t one_count(const et_metric *metric)
 /* sums: of an element. */
 static void add_value(et_exact_sum *sums, double w, double x)
 {
+    if (w == 0) /* 0 times NaN would be NaN */
+        return;
     et_exact_sum_add(&sums[0], w * x);
     et_exact_sum_add_square(&sums[SQUARED - TOTAL], w, x);
 }

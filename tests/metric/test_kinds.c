@@ -55,6 +55,8 @@ static void test_kinds__values(void **state)
         for (size_t k = 0; k < COUNT(cases[i].samples); k++)
             if (cases[i].samples[k].weight > 0)
                 et_metric_add(cases[i].metric, bytes, &cases[i].samples[k]);
+        if (cases[i].metric != &et_metric_sum && cases[i].metric != &et_metric_ratio)
+            et_metric_add(cases[i].metric, bytes, &(et_sample){ NAN, NAN, 0 }); /* ignored */
         int count = et_metric_names(cases[i].metric, &names);
         assert_int_equal(et_metric_value(cases[i].metric, bytes, values), count);
         for (int k = 0; k < count; k++)
