@@ -65,3 +65,13 @@ says 0 'done' train tuned.m.safetensors --steps 2
 says 3 'm.safetensors: vocabulary.model is missing' train --experiment translation/tiny \
     --data few.csv few.csv --steps 1 none --set task.sentencepiece_model_path=m.safetensors
 [ ! -e none ]
+
+# Of a pack an export has the networks of the ensemble only.
+says 0 done train pack --experiment tabular/pack --data t.csv --target kind --epochs 1 \
+    --set task.model.pack.members=3,task.model.pack.width=16
+"$etude" evaluate pack 2>said | sed '1d; /^loss /d' >wanted
+grep -q '^accuracy ' wanted || fail 'no accuracy of the pack'
+for model in pack.safetensors packed; do
+    says 0 'exported pack' export pack --output $model
+    "$etude" evaluate $model 2>said | sed '1d; /^loss /d' | cmp -s - wanted || fail "$model: other values"
+done

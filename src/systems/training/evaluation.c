@@ -3,7 +3,9 @@
  * so the files of an export in one file are put into a temporary directory while it is opened. */
 #include "systems/training/evaluation.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -51,6 +53,11 @@ static int open_unpacked(et_evaluation *e, et_error *error)
     if (status)
         return status;
     status = et_artifact_unpack(&e->artifact, directory, error);
+    /* A task may read the weights, too. */
+    char *file = realpath(e->model_dir, NULL);
+    if (!status && (!file || symlink(file, et_path_of(directory, ET_ARTIFACT_WEIGHTS).text)))
+        status = et_fail_errno(error, "%s", e->model_dir);
+    free(file);
     if (!status && (status = open_trainer(e, directory, error)))
         status = et_fail_while(error, status,
                                "%s, with the data of its settings (use --set to name other data)",

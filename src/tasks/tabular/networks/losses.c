@@ -250,12 +250,12 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
         training || !which ? build(scope, scope, &options->model, encoder, width, which) : NULL;
     if (training)
         return z;
-    et_node *best = pack_best(scope, &options->model, encoder, width, which);
-    best = predictions(target, best);
+    et_node *logits = pack_best(scope, &options->model, encoder, width, which);
+    et_node *best = predictions(target, logits);
     et_node *mean = pack_mean(scope, pack, best, width, which);
     et_output(scope, target->kind->output, output_of(scope, target, mean));
     if (which)
-        return best;
+        return logits;
     et_node *both[] = { predictions(target, z), best };
     et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
     /* A validation changes these. */

@@ -23,16 +23,20 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/sort.h"
 #include "base/stages.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
+#include "formats/safetensors/safetensors.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/run_names.h"
 #include "train/task/task_private.h"
 
 #define LABELS  "labels"
@@ -66,9 +70,10 @@ static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_aren
         s->written = et_arena_array(arena, rows * (size_t)s->targets, sizeof *s->written);
     }
     const et_tabular_model *model = &task->options.model;
-    s->members = et_tabular_is_pack(&task->options)
-                     ? 2 * et_pack_count(&model->pack) * task->target.logits
-                     : 0;
+    s->members =
+        et_tabular_is_pack(&task->options) && !(task->context.evaluates && task->part.which)
+            ? 2 * et_pack_count(&model->pack) * task->target.logits
+            : 0;
     if (s->members)
         s->member = et_arena_array(arena, rows * (size_t)s->members, sizeof *s->member);
     return arena->failed ? et_alloc_failed(error, "validation") : ET_OK;
@@ -636,7 +641,7 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
                         et_nodes *aux_losses)
 {
     const et_tabular_task *task = et_tabular_task_of(self);
-    const bool *which = training ? task->part.which : NULL;
+    const bool *which = training || task->context.evaluates ? task->part.which : NULL;
     (void)aux_losses;
     et_node *z =
         et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, which);
@@ -752,9 +757,31 @@ static int open_missing(et_tabular_task *task, et_error *error)
     return task->missing ? ET_OK : et_alloc_failed(error, "task.missing");
 }
 
+/* An export of a pack has only the members of its ensemble, so an evaluation has no others. */
+static int open_exported(et_tabular_task *task, et_error *error)
+{
+    const char *directory = task->context.model_dir;
+    const int64_t count = et_pack_count(&task->options.model.pack);
+    et_safetensors *file = NULL;
+    if (!task->context.evaluates || !et_tabular_is_pack(&task->options) ||
+        et_file_exists_in(directory, ET_CHECKPOINT_FOLDER) ||
+        !et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS))
+        return ET_OK;
+    int status = et_safetensors_open(&file, et_path_of(directory, ET_ARTIFACT_WEIGHTS).text, error);
+    const et_safetensors_tensor *share =
+        status ? NULL : et_safetensors_find(file, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE);
+    if (share && share->bytes == (uint64_t)count * sizeof(float) &&
+        !(status = ET_ALLOC_ZERO(task->part.which, count, "an ensemble", error)))
+        for (int64_t i = 0; i < count; i++)
+            task->part.which[i] = ((const float *)share->data)[i] > 0;
+    et_safetensors_close(file);
+    return status;
+}
+
 /* Each stage needs the stages before it. */
 static int (*const stages[])(et_tabular_task *, et_error *) = {
-    open_missing, et_tabular_find_files, et_tabular_open_files, et_tabular_open_rows, open_results,
+    open_missing,          open_exported,        et_tabular_find_files,
+    et_tabular_open_files, et_tabular_open_rows, open_results,
 };
 
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
