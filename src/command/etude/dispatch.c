@@ -196,40 +196,41 @@ static bool differs_by_kind(const et_program *program, const et_command *row)
     return false;
 }
 
-/* An option that only runs of another kind have. own: the command of the run's kind. */
-static int check_options(const et_call *call, const et_command *own, const et_named_run *named,
-                         et_error *error)
+/* The kind whose command takes *word of the line, which own does not take; NULL: none. */
+static const et_task_kind *kind_taking(const char **word, const et_call *call,
+                                       const et_command *own)
 {
     const et_program *program = call->program;
     for (int i = 0; i < call->argc && strcmp(call->argv[i], "--") != 0; i++)
         for (int k = 0; k < program->count && !strncmp(call->argv[i], "--", 2); k++) {
             const et_command *other = et_command_of(program, program->kinds[k], call->command);
-            if (other && other != own && command_takes(other, call->argv[i]) &&
-                !command_takes(own, call->argv[i]))
-                return et_fail(error, ET_EUSAGE,
-                               "%s: %.*s is for %s models, and %.300s is a %s model; leave the "
-                               "option out, or see `%s %s --help`",
-                               call->command, (int)strcspn(call->argv[i], "="), call->argv[i],
-                               program->kinds[k]->name, named->run, named->kind->name,
-                               program->name, call->command);
+            *word = call->argv[i];
+            if (other && other != own && command_takes(other, *word) && !command_takes(own, *word))
+                return program->kinds[k];
         }
-    return ET_OK;
+    return NULL;
 }
 
 /* If several kinds have a command of this name, the run's kind selects one; without a run, the
- * first is used. If the run's kind lacks this command, the message names a command that fits. */
+ * options do. If the run's kind lacks this command, the message names a command that fits. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
     *row = et_commands_find(all, call->command);
     const bool asks = *row && call->program->count > 1 && differs_by_kind(call->program, *row);
     const et_named_run named = asks ? et_run_named(call) : (et_named_run){ .kind = NULL };
-    const et_command *own =
-        named.kind ? et_command_of(call->program, named.kind, call->command) : NULL;
-    int status =
-        named.kind && !own && !asks_for_help(call) ? not_for(call, *row, &named, error) : ET_OK;
-    if (own)
-        status = check_options(call, own, &named, error);
+    const bool helps = asks_for_help(call);
+    const char *word;
+    const et_task_kind *kind =
+        named.kind || !asks || helps ? named.kind : kind_taking(&word, call, *row);
+    const et_command *own = kind ? et_command_of(call->program, kind, call->command) : NULL;
+    int status = kind && !own && !helps ? not_for(call, *row, &named, error) : ET_OK;
+    if (own && named.kind && (kind = kind_taking(&word, call, own)))
+        status = et_fail(error, ET_EUSAGE,
+                         "%s: %.*s is for %s models, and %.300s is a %s model; leave the option "
+                         "out, or see `%s %s --help`",
+                         call->command, (int)strcspn(word, "="), word, kind->name, named.run,
+                         named.kind->name, call->program->name, call->command);
     *row = own ? own : *row;
     return status;
 }

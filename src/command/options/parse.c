@@ -108,21 +108,12 @@ static bool has_option(const et_option *rows, const et_program *program, const c
 
 #define OWNERS 3 /* commands that a message names */
 
-/* Appends ": it is an option of train, tune" if other commands have the option, or the kind of
- * models for which this command has it. */
+/* Appends ": it is an option of train, tune" if other commands have the option. */
 static void append_owners(et_strbuf *out, const et_call *call, const char *name)
 {
     const et_program *program = call->program;
     const char *owners[OWNERS + 1] = { NULL };
     int count = 0;
-    for (int k = 0; k < program->count; k++)
-        for (const et_command *row = program->kinds[k]->commands; row && row->name; row++)
-            if (row->usage && !strcmp(row->name, call->command) &&
-                has_option(row->usage->options, program, name)) {
-                et_strbuf_printf(out, ": it is an option for %s models; name such a model",
-                                 program->kinds[k]->name);
-                return;
-            }
     for (int k = -1; k < program->count; k++) {
         const et_command *row = k < 0 ? program->commands : program->kinds[k]->commands;
         for (; row && row->name; row++)
