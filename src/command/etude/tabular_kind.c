@@ -278,9 +278,10 @@ static const et_option options[] = {
                    .endings = ".csv .csv.gz .jsonl .jsonl.gz .ndjson .ndjson.gz"),
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
-    ET_OPTION_SETS("held-out", "FRACTION",
-                   "fraction of the rows to validate on, without --valid (default: 0.15)",
-                   .settings = { "task.held_out" }),
+    ET_OPTION_SETS(
+        "held-out", "FRACTION",
+        "fraction of the rows to validate on, without --valid and --folds (default: 0.15)",
+        .settings = { "task.held_out" }),
     ET_OPTION_SETS("folds", "K", "K-fold cross-validation: train K models and average them",
                    .settings = { "task.n_splits" }),
     ET_OPTION_SETS("group", "COLUMN",
