@@ -423,7 +423,8 @@ ET_NOINLINE static int next_changed(et_corpus *corpus, et_corpus_pair *pair, et_
         corpus->original = *pair;
         corpus->kind = 0;
     }
-    if (!status && corpus->tag_length && has_text(pair->source, pair->source_length))
+    if (!status && corpus->tag_length && pair->source &&
+        has_text(pair->source, pair->source_length))
         status = put_tag(corpus, pair, error);
     return status;
 }
