@@ -562,8 +562,10 @@ static void test_documents__md_beyond(void **state)
         { ET_DOCUMENT_MD, "a <code>b</code> <kbd>c</kbd> &amp;lt; &#42;d&#42;\n",
           "A <code>b</code> <kbd>c</kbd> &amp;LT; &#42;D&#42;\n" },
         { ET_DOCUMENT_MD,
-          "<p align=\"center\">\n  <img alt=\"a dog\"> two\n</p>\n\n> <p>three</p>\n",
-          "<p align=\"center\">\n  <img alt=\"A DOG\"> TWO\n</p>\n\n> <p>three</p>\n" },
+          "<p align=\"center\">\n  <img alt=\"a dog\"> two\n</p>\n\n> <p>three</p>\n\n> <!-- four "
+          "-->\n",
+          "<p align=\"center\">\n  <img alt=\"A DOG\"> TWO\n</p>\n\n> <p>three</p>\n\n> <!-- four "
+          "-->\n" },
     };
     (void)state;
     assert_rows(rows, COUNT(rows), NULL, capitals);

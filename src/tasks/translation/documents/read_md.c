@@ -412,7 +412,7 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *payload)
             return 0;
         keep_up_to(r, r->html);
         r->at = r->html_end;
-        if (r->quotes)
+        if (r->quotes && strncmp(r->mask.text + r->html, "<!--", 4) != 0)
             et_document_keep_words(r->d, text_of(r) + r->html, r->html_end - r->html,
                                    line_of(r, r->html));
         else
