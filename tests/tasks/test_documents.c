@@ -510,7 +510,8 @@ static void test_documents__md_beyond(void **state)
           "${m}`}>n</p>\n",
           "A <a b={`c ${d}`}>E</a> <i f={{ g: 'h' }}>J</i>\n\n<p title={t('k')} alt={`l "
           "${m}`}>N</p>\n" },
-        { ET_DOCUMENT_MD, "a <!--\nb `c` --> d\n", "A <!--\nb `c` --> D\n" },
+        { ET_DOCUMENT_MD, "a <!--\nb `c` --> d ++ctrl+e++ ++f++ c++ g++h+i++\n",
+          "A <!--\nb `c` --> D ++ctrl+e++ ++F++ C++ G++H+I++\n" },
         { ET_DOCUMENT_MD,
           "```js\na\n\nimport b from 'c';\n```\nd\n\n~~~\n\nexport { e };\n~~~\nf\n",
           "```js\na\n\nimport b from 'c';\n```\nD\n\n~~~\n\nexport { e };\n~~~\nF\n" },

@@ -604,6 +604,16 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
         return begins(m, at, m->length, "%%") && (!at || strchr(" \n", m->original[at - 1]))
                    ? up_to(m, at, 2, "%%")
                    : 0;
+    case '+': /* ++ctrl+c++ of MkDocs */
+        *block = false;
+        count = begins(m, at, m->length, "++")
+                    ? run(m, at, m->length - at < 64 ? m->length : at + 64, NAMES "+")
+                    : 0;
+        return count > 4 && begins(m, at + count - 2, m->length, "++") &&
+                       m->original[at + 2] != '+' && !(at && run(m, at - 1, at, NAMES)) &&
+                       find(m, at + 2, at + count - 2, "+") < at + count - 2
+                   ? count
+                   : 0;
     case '$':
         *block = begins(m, at, m->length, "$$");
         return math(m, at);
