@@ -585,6 +585,8 @@ static void test_formats__messages(void **state)
           "{count, plural, one {# FILE} other {# FILES}} LEFT FOR {name}\n" },
         { ET_DOCUMENT_TEXT, "see {n,plural,offset:1 =0{none}one {a {b}} other{# of '{c}'}} now",
           "SEE {n,plural,offset:1 =0{NONE}one {A {b}} other{# OF '{c}'}} NOW" },
+        { ET_DOCUMENT_TEXT, "{n, plural, other {a}} b '{c}' d '#e'",
+          "{n, plural, other {A}} B '{c}' D '#E'" },
         { ET_DOCUMENT_TEXT,
           "{g, select, male {he has {n, plural, one {# cat} other {# cats}}} other {they don't}}",
           "{g, select, male {HE HAS {n, plural, one {# CAT} other {# CATS}}} other {THEY DON'T}}" },

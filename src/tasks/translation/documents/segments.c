@@ -650,7 +650,8 @@ static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
         const char *text = et_strbuf_text(&run->text) + at;
         const et_span *span = tag < run->tags.count ? &run->tags.items[tag] : NULL;
         const bool is_tag = span && span->start == at;
-        const size_t quoted = branch && !is_tag ? message_quoted(text, to - at) : 0;
+        const bool plain = is_tag || (!branch && !strchr("{}", text[1]));
+        const size_t quoted = plain ? 0 : message_quoted(text, to - at);
         tag += is_tag;
         length = is_tag ? span->length : quoted ? quoted : 1;
         depth += !is_tag && !quoted ? (*text == '{') - (*text == '}') : 0;
