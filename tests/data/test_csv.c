@@ -153,6 +153,11 @@ static void test_csv__rows(void **state)
     const char *path = write_text(*state, "m.csv", "-,?,,n.a.,n.a\n");
     check_rows(path, &(et_csv_options){ .missing = words }, "1<-|'?|'|-|'n.a>");
     check_rows(path, &(et_csv_options){ .missing = none }, "1<'-|'?|'|'n.a.|'n.a>");
+    const char *many[64] = { NULL };
+    for (size_t i = 0; i < 40; i++)
+        many[i] = i < 39 ? "x" : "y";
+    check_rows(write_text(*state, "l.csv", "y,\"y\"\n"), &(et_csv_options){ .missing = many },
+               "1<-|'y>");
 }
 
 static const struct {

@@ -54,10 +54,11 @@ static void note_first(et_csv_scanner *scanner, const char *word)
 /* The index of the first word that et_csv_missing_with added; of another list, its length. */
 static int first_added(const char *const *missing)
 {
-    int i = 0;
-    while (et_csv_usual_missing[i] && missing[i] == et_csv_usual_missing[i])
-        i++;
-    while (et_csv_usual_missing[i] && missing[i])
+    int usual = 0;
+    while (et_csv_usual_missing[usual] && missing[usual] == et_csv_usual_missing[usual])
+        usual++;
+    int i = usual;
+    while (et_csv_usual_missing[usual] && missing[i])
         i++;
     return i;
 }
