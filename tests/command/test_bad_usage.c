@@ -154,7 +154,7 @@ static void test_bad_usage__options(void **state)
         { "translate --model-dir m --alpha 1e308", .code = 2,
           .words = { "--alpha: 1e308 is out of range; allowed: 0 to 10" } },
         { "translate --model-dir m --sampling --alpha 1", .code = 2,
-          .words = { "--alpha: only for a search, and --sampling does not search" } },
+          .words = { "--alpha: only for a search, and sampling does not search" } },
         { "translate --model-dir m --top-k 3 --beam-size 2", .code = 2,
           .words = { "--beam-size: only for a search" } },
         { "translate --model-dir m --sampling --top-p 1.0000001", .code = 2,

@@ -95,7 +95,7 @@ int et_translating_check_decoding(const et_translating *work, et_error *error)
                        work->top_k == 0 ? 'k' : 'p');
     if (work->decoding.sampling && (work->beam_size || work->alpha >= 0))
         return et_fail(error, ET_EUSAGE,
-                       "--%s: only for a search, and --sampling does not search; leave one out",
+                       "--%s: only for a search, and sampling does not search; leave one out",
                        work->beam_size ? "beam-size" : "alpha");
     return ET_OK;
 }
