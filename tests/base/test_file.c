@@ -242,8 +242,8 @@ static void test_file__modes(void **state)
     (void)state;
     struct stat info;
     assert_int_equal(chmod(".", 0777), 0);
-    if (getuid() == 0)
-        assert_int_equal(seteuid(65534), 0);
+    if (getuid() == 0 && seteuid(65534))
+        test_skip("root cannot become nobody here");
     assert_int_equal(et_file_write("a", "old", 3, &error), ET_OK);
     assert_int_equal(chmod("a", 0640), 0);
     assert_int_equal(et_file_write("a", "new", 3, &error), ET_OK);
