@@ -421,8 +421,9 @@ static int refuse_pair(const et_libre_models *all, const char *source, const cha
         for (size_t t = 0; t < all->items[i].count; t++) {
             const char *code = all->items[i].targets[t].code;
             et_libre_route route;
-            if (find_route(all, from, code, &route) && route.count > 1 && known++ < LISTED)
-                et_strbuf_printf(&list, ", %s", et_libre_code_shown(code));
+            if (find_route(all, from, code, &route) &&
+                route.targets[1] == &all->items[i].targets[t] && known++ <= LISTED)
+                et_strbuf_printf(&list, ", %s", known > LISTED ? "..." : et_libre_code_shown(code));
         }
     if (!known)
         list_sources(all, &list);
