@@ -93,7 +93,7 @@ struct et_task_trainer {
     et_arena arena;
     et_value *logs; /* logs of the task's own train_step; NULL: the task uses the default step */
     et_step step;
-    bool stepped;                  /* a step was made since the trainer was opened */
+    bool stepped;                  /* a step was made, or its rate was restored */
     bool in_loop;                  /* of steps, which has begun and not ended */
     bool in_given[ET_GIVEN_HOOKS]; /* the given function is running: a call means the default
                                       function */
