@@ -22,30 +22,32 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
 {
     et_assert(kind && call->options);
     et_exporting_args *args = call->options;
-    int status = ET_OK;
-    const bool is_onnx = et_path_ends(args->output, ".onnx");
-    if (is_onnx && !args->options.format && et_is_one_of("onnx", kind->formats)) {
-        /* NAME.onnx selects the ONNX format, if the kind writes it as a file. The kind of a model
-         * that cannot be opened is unknown. */
-        const et_task_kind *known;
-        if (!kind->format_is_file &&
-            !(status = et_experiment_find_kind(&known, call->program, args->model_dir, error)))
-            return et_fail(
-                error, ET_EUSAGE,
-                "--output %s: this model gives several ONNX files; name a directory, such "
-                "as --format onnx --output %s",
-                args->output,
-                et_shell_quote(et_path_print("%.*s", (int)(strlen(args->output) - strlen(".onnx")),
-                                             args->output)
-                                   .text)
-                    .text);
-        if (status)
-            return status;
+    const et_task_kind *known;
+    /* NAME.onnx selects the ONNX format, if the kind writes it as a file. */
+    const bool is_onnx = !args->options.format && et_path_ends(args->output, ".onnx") &&
+                         et_is_one_of("onnx", kind->formats);
+    const bool is_file = is_onnx || args->options.format ? kind->format_is_file
+                                                         : et_safetensors_is_name(args->output);
+    /* The kind of a model that cannot be opened is unknown. */
+    int status =
+        is_file ? ET_OK : et_experiment_find_kind(&known, call->program, args->model_dir, error);
+    if (status)
+        return status;
+    if (is_onnx && !is_file)
+        return et_fail(
+            error, ET_EUSAGE,
+            "--output %s: this model gives several ONNX files; name a directory, such "
+            "as --format onnx --output %s",
+            args->output,
+            et_shell_quote(
+                et_path_print("%.*s", (int)(strlen(args->output) - strlen(".onnx")), args->output)
+                    .text)
+                .text);
+    if (is_onnx)
         args->options.format = "onnx";
-    }
     /* A file replaces an existing file. A directory is made, or must contain none of the export's
      * files, so nothing is overwritten. */
-    if (args->options.format ? kind->format_is_file : et_safetensors_is_name(args->output)) {
+    if (is_file) {
         et_outputs outputs = { .program = call->program };
         et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
         et_outputs_check(&outputs, "--output", args->output, error);

@@ -118,6 +118,7 @@ says 2 'p.safetensors: this would be a directory' export p --format onnx --outpu
 says 2 'output: - does not mean standard output; name a directory' export p --output -
 [ ! -e p.onnx ] && [ ! -e p.safetensors ] && [ ! -e ./- ]
 says 3 '^etude: nowhere: no such directory' export nowhere --output n.onnx
+says 3 '^etude: nowhere: no such directory' export nowhere --format onnx --output n.onnx
 says 3 '^etude: nowhere: no such directory' evaluate nowhere --threshold 0.3
 says 0 'best validation_auc' train auc --experiment tabular/mlp --data t.csv --target kind --steps 3 --metric auc
 says 0 'best validation_auc' train auc2 --experiment tabular/mlp --data t.csv --target kind --steps 3 \

@@ -235,7 +235,7 @@ static int check_pairs(const applying *a, int time)
         if (et_path_ends(path, ".tmx"))
             return et_fail(a->error, ET_EUSAGE,
                            "--%s: %s is TMX by its name, which is not read; make two text "
-                           "files of it, with a sentence a line",
+                           "files of it",
                            a->row->field.name, path);
         if (count > 1 && is_of_pairs(path))
             return et_fail(
