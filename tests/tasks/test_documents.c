@@ -568,7 +568,11 @@ static void test_documents__md_beyond(void **state)
           "<p align=\"center\">\n  <img alt=\"A DOG\"> TWO\n</p>\n\n> <p>three</p>\n\n> <!-- four "
           "-->\n" },
     };
+    /* Code in a block of HTML is part of its sentence. */
+    static const row whole = { ET_DOCUMENT_MD, "<div>\na ``b ` c`` d\n</div>\n",
+                               "<div>\n[a ``b ` c`` d]\n</div>\n" };
     (void)state;
+    assert_rows(&whole, 1, NULL, shown);
     assert_rows(rows, COUNT(rows), NULL, capitals);
     assert_int_equal(counts.kept, 1);
     assert_int_equal(counts.kept_lines[0], 5);

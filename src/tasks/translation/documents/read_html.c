@@ -540,7 +540,7 @@ static void add_text(reader *r, size_t from, size_t to)
             at++;
         if (at > from)
             et_document_add_decoded(d, d->text + from, at - from, et_document_line(d, from));
-        if (count && d->text[at + 1] == '`') /* a block of code */
+        if (count > 5 && !memcmp(d->text + at, "```", 3)) /* a block of code */
             et_document_keep(d, d->text + at, count);
         else if (count)
             et_document_add_tag(d, d->text + at, count, et_document_line(d, at));
