@@ -159,7 +159,7 @@ static int restore_rates(void *self, const et_value *dict, et_error *error)
         et_task_trainer *t = m->parts[i].trainer;
         const char *name = et_multitask_name(m, i);
         t->stepped = et_value_get(dict, name) != NULL;
-        t->step.update = (et_update){ .finite = true };
+        t->step.updated = t->stepped;
         if (t->stepped)
             status = et_part_read_real(dict, name, &t->step.update.learning_rate, error);
     }
