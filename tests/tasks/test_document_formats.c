@@ -599,6 +599,8 @@ static void test_formats__messages(void **state)
         { ET_DOCUMENT_LINES, "{n, plural, one {b} other {c}}", "{N, PLURAL, ONE {B} OTHER {C}}" },
         { ET_DOCUMENT_HTML, "<p>a {n, plural, one {<b>#</b> c} other {d &amp; e}} f</p>",
           "<p>A {n, plural, one {<b>#</b> C} other {D &amp; E}} F</p>" },
+        { ET_DOCUMENT_HTML, "<p>{n, plural, other {a&#8217;s}} b&#8217;</p><p>c\u2019",
+          "<p>{n, plural, other {A&#8217;S}} B&#8217;</p><p>C\u2019" },
         { ET_DOCUMENT_MD, "# a {n, plural, one {# b} other {# c}}\n",
           "# A {n, plural, one {# B} other {# C}}\n" },
         { ET_DOCUMENT_PO,

@@ -644,6 +644,7 @@ static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
 {
     size_t tag = 0;
     int depth = 0;
+    d->run.entities = run->entities;
     while (tag < run->tags.count && run->tags.items[tag].start < from)
         tag++;
     for (size_t at = from, length; at < to; at += length) {
@@ -722,7 +723,7 @@ static void split_messages(et_document *d)
     if (!d->failed && message_find(masked.data, masked.length, 0, &m)) {
         et_run run = d->run;
         size_t at = 0;
-        d->run = (et_run){ .text = ET_STRBUF_INIT, .entities = run.entities, .message = true };
+        d->run = (et_run){ .text = ET_STRBUF_INIT, .message = true };
         d->messages++;
         do {
             add_again(d, &run, at, m.start, NULL);
