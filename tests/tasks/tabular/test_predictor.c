@@ -174,6 +174,9 @@ static void test_predictor__cells(void **state)
     const et_named_cell mixed[] = { { "x", "1" }, { "y", "1" } };
     assert_int_equal(et_predictor_predict_cells(p, mixed, 1, 2, &found, &error), ET_ECONFIG);
     assert_contains(error.text, "row 2, cell 1 is column y, but in row 1 it is x");
+    const et_named_cell twice[] = { { "x", "1" }, { "x", "2" } };
+    assert_int_equal(et_predictor_predict_cells(p, twice, 2, 1, &found, &error), ET_ECONFIG);
+    assert_contains(error.text, "two cells are of column x");
     assert_int_equal(et_predictor_predict_cells(p, NULL, 0, 1, &found, &error), ET_EDATA);
     et_predictor_close(p);
 }
@@ -333,6 +336,9 @@ static void test_predictor__export(void **state)
     assert_int_equal(et_predictor_export(p, path, NULL, &error), ET_ECONFIG);
     assert_contains(error.text, "schema.yaml exists: choose another directory, or remove it");
     assert_int_equal(et_predictor_export(p, "", NULL, &error), ET_ECONFIG);
+    const et_export_options measured = { .source_text = "a.en", .target_text = "a.de" };
+    assert_int_equal(et_predictor_export(p, "m.safetensors", &measured, &error), ET_ECONFIG);
+    assert_contains(error.text, "a.en is for the format bergamot");
     ok(et_predictor_open(&again, path, NULL, &error), &error);
     assert_int_equal(right_points(again), right_points(p));
     assert_int_equal(et_predictor_facts(again)->step, et_predictor_facts(p)->step);

@@ -266,6 +266,9 @@ static int find_cells(call *c, et_error *error)
             return et_fail(error, ET_ECONFIG,
                            "column %s has more than one value: give rows as text", name);
         c->at[i] = et_encoder_cell(encoder, field);
+        for (size_t j = 0; j < i; j++)
+            if (c->at[j] == c->at[i])
+                return et_fail(error, ET_ECONFIG, "two cells are of column %s: give one", name);
     }
     return ET_OK;
 }

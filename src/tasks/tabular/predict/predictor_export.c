@@ -288,6 +288,9 @@ int et_predictor_export(const et_predictor *p, const char *path, const et_export
     const et_export_options *o = options ? options : &defaults;
     const et_table_model *model = p->model;
     const bool raw = o->format && (!o->inputs || !strcmp(o->inputs, "raw"));
+    if (o->source_text || o->target_text)
+        return et_fail(error, ET_ECONFIG, "%s is for the format bergamot: leave it out",
+                       o->source_text ? o->source_text : o->target_text);
     if (o->inputs && !et_is_one_of(o->inputs, inputs))
         return et_fail(error, ET_ECONFIG, "inputs %s: choose raw or encoded", o->inputs);
     if (o->inputs && !o->format)
