@@ -196,6 +196,9 @@ static int check(const et_layout *layout, const char *(*fault)(const et_layout *
             error, ET_ECONFIG,
             "batches of %d fields and %d kinds: give at least 1 field, and 1 to %d kinds",
             layout->fields, layout->kinds, ET_LAYOUT_KINDS);
+    if (layout->unit < 0 || layout->unit >= layout->kinds)
+        return et_fail(error, ET_ECONFIG, "batches whose unit is the kind %d: give 0 to %d",
+                       layout->unit, layout->kinds - 1);
     for (int i = 0; i < layout->fields; i++)
         if (!layout->field[i].name || !*layout->field[i].name)
             return et_fail(error, ET_ECONFIG, "field %d of batches has no name", i);

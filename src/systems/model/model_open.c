@@ -261,6 +261,8 @@ int et_model_open(et_model **out, et_build_fn *build, void *payload,
     n->task.class = &network_task;
     n->model.task = &n->task;
     int status = et_model_init(&n->model, &network_kind, o, error);
+    if (!status && o->layout)
+        status = et_layout_check(o->layout, error);
     if (!status)
         status = o->layout ? copy_layout(&n->model, &layout, o->layout, error)
                            : open_example(n, o, error);

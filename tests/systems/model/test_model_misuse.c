@@ -103,6 +103,18 @@ typedef struct wrong_open {
     const char *says;
 } wrong_open;
 
+#define LAYOUT(...)                                                                                \
+    {                                                                                              \
+        .layout = &(const et_layout)__VA_ARGS__                                                    \
+    }
+#define FIELD(...)                                                                                 \
+    (const et_layout_field[])                                                                      \
+    {                                                                                              \
+        {                                                                                          \
+            .name = __VA_ARGS__                                                                    \
+        }                                                                                          \
+    }
+
 #define GROUP(...)                                                                                 \
     {                                                                                              \
         .parameter_groups = &(const et_parameter_group)__VA_ARGS__, .parameter_group_count = 1     \
@@ -163,6 +175,11 @@ static const wrong_open opens[] = {
       ET_ECONFIG,
       "both no_weight_decay and weight_decay_rate" },
     { no_loss, { .optimizer = { .average_decay = 2 } }, ET_ECONFIG, "average_decay 2" },
+    { no_loss, LAYOUT({ 0 }), ET_ECONFIG, "batches of 0 fields and 0 kinds" },
+    { no_loss, LAYOUT({ .kinds = 99, .fields = 1, .field = FIELD("x") }), ET_ECONFIG, "99 kinds" },
+    { no_loss, LAYOUT({ .kinds = 1, .fields = 1, .field = FIELD(NULL) }), ET_ECONFIG, "no name" },
+    { no_loss, LAYOUT({ .kinds = 1, .fields = 1, .unit = 1, .field = FIELD("x") }), ET_ECONFIG,
+      "whose unit is the kind 1: give 0 to 0" },
 };
 
 static void test_misuse__of_open(void **state)
