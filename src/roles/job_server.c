@@ -19,7 +19,10 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
                        "the other tasks",
                        et_job_config_device(config));
     const et_value *named = et_value_get(et_job_config_job(config), "keys");
-    if (!folder && named && named->kind == ET_VALUE_STRING && *named->string)
+    if (!folder && named && (named->kind != ET_VALUE_STRING || !*named->string))
+        return et_fail(error, ET_ECONFIG, "%s: job.keys must be the name of a folder",
+                       et_job_config_device(config));
+    if (!folder && named)
         folder = named->string;
     if (folder)
         return et_keys_read(keys, folder, role, error);

@@ -198,6 +198,7 @@ says() {
     [ "$code" = "$expected" ] && grep -q -- "$words" log || fail "$words: exit code $code"
 }
 says 2 'only with --distributed' "$etude" train --workers 2 --model-dir x
+says 2 'workers: 0 is out of range' "$etude" train --distributed --workers 0 --model-dir x
 hosts='"cluster": {"master": ["192.0.2.1:1"], "ps": ["localhost:2"]}'
 says 2 'needs keys.*--keys' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $hosts}" \
     "$etude" train --experiment tabular/mlp --data learn.csv --target kind x

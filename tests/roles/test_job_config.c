@@ -340,6 +340,10 @@ static void test_job_config__server(void **state)
     assert_int_equal(et_job_config_create_server(&server, config, &error), ET_ENOTFOUND);
     assert_contains(error.text, "nowhere/master.key");
     et_job_config_free(config);
+    config = parsed("{" CLUSTER ", \"job\": {\"keys\": 3}}");
+    assert_int_equal(et_job_config_create_server(&server, config, &error), ET_ECONFIG);
+    assert_contains(error.text, "job.keys must be the name of a folder");
+    et_job_config_free(config);
 }
 
 /* ---- one host ---- */

@@ -63,9 +63,9 @@ static const et_option options[] = {
     ET_OPTION_FLAG(
         et_train_args, distributed, "distributed",
         "train with a master, workers and parameter servers, all started on this machine"),
-    ET_OPTION_COUNT(et_train_args, workers, "workers", "N", 0, ET_ROLES_MAX,
+    ET_OPTION_COUNT(et_train_args, workers, "workers", "N", 1, ET_ROLES_MAX,
                     "with --distributed: number of workers (1)"),
-    ET_OPTION_COUNT(et_train_args, servers, "servers", "N", 0, ET_ROLES_MAX,
+    ET_OPTION_COUNT(et_train_args, servers, "servers", "N", 1, ET_ROLES_MAX,
                     "with --distributed: number of parameter servers (1)"),
     ET_OPTION_TEXT(et_train_args, keys, "keys", "DIR",
                    "folder with the keys of the cluster in TF_CONFIG; required for several hosts"),
