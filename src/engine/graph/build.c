@@ -148,6 +148,8 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
     if (!et_has_name(scope, name))
         return &graph->poison;
     const char *full = full_name(scope, "", name);
+    if (graph->arena.failed)
+        return et_graph_out_of_memory(graph);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: checkpoints, the optimizer and exec's

@@ -561,6 +561,14 @@ static void test_plan__a_name_without_memory_is_an_error(void **state)
     scarce_end();
     assert_int_equal(et_graph_finish(graph, &error), ET_ENOMEM);
     et_graph_free(graph);
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    et_param(et_graph_scope(graph), "w", et_shape_1(4), (et_init){ 0 });
+    assert_int_equal(et_params_materialize(params, false, &error), ET_OK);
+    scarce_begin(0);
+    et_param(et_graph_scope(graph), name, et_shape_1(4), (et_init){ 0 });
+    scarce_end();
+    assert_int_equal(et_graph_finish(graph, &error), ET_ENOMEM);
+    et_graph_free(graph);
     et_params_free(params);
 }
 
