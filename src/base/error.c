@@ -113,6 +113,10 @@ static const char *cure_of(int number)
         return "; choose a directory on another file system";
     case EMFILE:
         return "; raise the limit (ulimit -n)";
+    case EADDRINUSE:
+        return "; end the process that listens there, or choose another port";
+    case EADDRNOTAVAIL:
+        return "; choose an address of this machine";
     default:
         return "";
     }

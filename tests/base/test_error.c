@@ -101,6 +101,7 @@ static void test_error__cures(void **state)
                  { ENOENT, ": No such file or directory; check the path" },
                  { EACCES, "; choose a directory that you may use, or change its permissions" },
                  { EROFS, "; choose a directory on another file system" },
+                 { EADDRINUSE, "; end the process that listens there, or choose another port" },
                  { EIO, ": Input/output error" } };
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_error error = ET_ERROR_INIT;

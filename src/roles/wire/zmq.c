@@ -408,7 +408,9 @@ static int start_listening(et_wire *wire, const et_wire_setup *setup, et_error *
         close(fd);
         return fail(error, "ZeroMQ");
     }
-    return et_zmq.bind(wire->router, endpoint) ? fail(error, setup->bind) : ET_OK;
+    return et_zmq.bind(wire->router, endpoint)
+               ? et_fail_errno(error, "%s: this task's address in the cluster", setup->bind)
+               : ET_OK;
 }
 
 #define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
