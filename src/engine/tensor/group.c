@@ -68,13 +68,12 @@ static int check_any(et_group **group, const char *how, const char *text, et_err
     const et_params *params = (*group)->params;
     if ((*group)->count || !*text)
         return ET_OK;
-    const char *first = et_params_trained_size(params)
-                            ? et_params_name(params, et_params_in_order(params, 0))
-                            : "there are none";
+    const bool any = et_params_trained_size(params) > 0;
+    const char *first = any ? et_params_name(params, et_params_in_order(params, 0)) : "";
     et_group_free(*group);
     *group = NULL;
-    return et_fail(error, ET_ECONFIG, "no trained parameter %s '%s'; the first is %s", how, text,
-                   first);
+    return et_fail(error, ET_ECONFIG, "no trained parameter %s '%s'; %s%s", how, text,
+                   any ? "the first is " : "there are none", first);
 }
 
 static bool begins(const et_params *params, int index, void *prefix)

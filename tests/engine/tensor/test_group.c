@@ -109,6 +109,7 @@ static void test_group__nothing_chosen(void **state)
     assert_ok(et_group_new(&group, empty, "", error));
     assert_int_equal(et_group_count(group), 0);
     et_group_free(group);
+    assert_fails(et_group_new(&group, empty, "x/", error), ET_ECONFIG, "'x/'; there are none");
     et_params_free(empty);
     et_params_free(params);
 }
