@@ -487,7 +487,7 @@ static void test_predictor__refused(void **state)
         const char *says;
     } cases[] = {
         { NULL, { 0 }, ET_ECONFIG, "the directory of the model is NULL" },
-        { "nowhere", { 0 }, ET_ENOTFOUND, "nowhere: no such directory" },
+        { "nowhere", { 0 }, ET_ENOTFOUND, "nowhere: no such directory; name a run" },
         { ".",
           { 0 },
           ET_ENOTFOUND,

@@ -231,7 +231,8 @@ static int open_model(et_table_model **out, const et_artifact *artifact,
                                 et_file_exists(artifact->name)
                                     ? "%s: not a trained model of tables: it has "
                                       "neither " ET_RUN_SETTINGS " nor " ET_RUN_BUILDER
-                                    : "%s: no such directory",
+                                    : "%s: no such directory; name a run or an export of a model "
+                                      "of tables",
                                 artifact->name);
     }
     et_table_model *model;
