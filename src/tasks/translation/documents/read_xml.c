@@ -60,10 +60,10 @@ static const struct {
       "xliff:g color dimen bool integer integer-array drawable id attr declare-styleable public",
       "" },
     { "rss feed",
-      "link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
+      " link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
       "dc:date url width height kbd samp var pre textarea math svg updatePeriod explicit "
       "episodeType itunes:type itunes:author itunes:owner dc:creator author managingEditor "
-      "webMaster podcast:locked podcast:medium",
+      "webMaster podcast:locked podcast:medium ",
       "" },
     { "svg", "metadata", "" },
     { "plist", "key data date integer real", "" },
@@ -73,14 +73,12 @@ static const struct {
     { "topic concept task reference map bookmap glossentry dita troubleshooting book article "
       "chapter section sect1 sect2 part preface appendix refentry set",
       " screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
-      "parmname "
-      "filename filepath literal constant varname envar classname methodname type systemitem "
-      "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
+      "parmname filename filepath literal constant varname envar classname methodname type "
+      "systemitem userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
       "inlineequation equation productnumber pubdate date isbn pre xmlelement xmlatt xmlnsname "
       "xmlpi textentity numcharref parameterentity markupname sgmltag tag symbol package "
       "interfacename exceptionname structname structfield returnvalue errorcode errorname prompt "
-      "personname "
-      "firstname surname othername ",
+      "personname firstname surname othername ",
       "literallayout address lines" },
 };
 #define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
