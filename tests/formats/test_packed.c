@@ -26,11 +26,7 @@ static int write_packed(const char *path, bool gzip, const void *bytes, size_t l
     int status = et_packed_writer_open(&writer, path, gzip, error);
     if (status)
         return status;
-    status = et_packed_write(writer, bytes, length, error);
-    if (!status)
-        return et_packed_writer_commit(writer, error);
-    et_packed_writer_abandon(writer);
-    return status;
+    return et_packed_writer_end(writer, et_packed_write(writer, bytes, length, error), error);
 }
 
 /* All of a file, `step` bytes at a time. */
@@ -108,8 +104,8 @@ static void test_packed__abandoned(void **state)
     put_file(in(state, "kept"), "old", 3);
     assert_ok(et_packed_writer_open(&writer, in(state, "kept"), true, error));
     assert_ok(et_packed_write(writer, "new", 3, error));
-    et_packed_writer_abandon(writer);
-    et_packed_writer_abandon(NULL);
+    assert_int_equal(et_packed_writer_end(writer, ET_EIO, NULL), ET_EIO);
+    assert_int_equal(et_packed_writer_end(NULL, ET_EIO, NULL), ET_EIO);
     char *bytes = get_file(in(state, "kept"), &length);
     assert_string_equal(bytes, "old");
     free(bytes);

@@ -221,10 +221,7 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
     if (!status && !filter->blocks)
         et_log(ET_LOG_WARNING, "%s: no rows, so no predictions",
                args->rows.path ? args->rows.path : "standard input");
-    if (!status && all.file)
-        status = et_packed_writer_commit(all.file, error);
-    else
-        et_packed_writer_abandon(all.file);
+    status = et_packed_writer_end(all.file, status, error);
     if (!status)
         et_row_filter_warn(filter);
     et_row_filter_release(filter);

@@ -468,17 +468,8 @@ static int write_outputs(augmentation *a, et_error *error)
         status = et_fail(error, ET_EDATA,
                          "%s; raise --max-ratio or lower --min-score (the translations are in %s)",
                          et_strbuf_text(&counts), a->journal.path);
-    /* Each commit frees its writer. */
-    if (!status) {
-        status = et_packed_writer_commit(f.synthetic, error);
-        f.synthetic = NULL;
-    }
-    if (!status) {
-        status = et_packed_writer_commit(f.kept, error);
-        f.kept = NULL;
-    }
-    et_packed_writer_abandon(f.synthetic);
-    et_packed_writer_abandon(f.kept);
+    status = et_packed_writer_end(f.synthetic, status, error);
+    status = et_packed_writer_end(f.kept, status, error);
     et_line_reader_close(&f.input);
     et_lines_release(&f.lines);
     if (!status)

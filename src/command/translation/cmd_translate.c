@@ -604,10 +604,7 @@ static int translate(translate_options *args, et_error *error)
     documents texts = { .format = args->format };
     args->texts = args->split || args->format ? &texts : NULL;
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
-    if (!status && t.output.file)
-        status = et_packed_writer_commit(t.output.file, error);
-    else
-        et_packed_writer_abandon(t.output.file);
+    status = et_packed_writer_end(t.output.file, status, error);
     et_lines_release(&args->targets);
     et_sentences_close(texts.sentences);
     texts.sentences = NULL;

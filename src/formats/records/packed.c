@@ -298,20 +298,15 @@ int et_packed_write(et_packed_writer *writer, const void *bytes, size_t length, 
                         : et_file_writer_write(&writer->file, bytes, length, error);
 }
 
-int et_packed_writer_commit(et_packed_writer *writer, et_error *error)
+int et_packed_writer_end(et_packed_writer *writer, int status, et_error *error)
 {
-    int status = writer->gzip ? deflate_all(writer, NULL, 0, Z_FINISH, error) : ET_OK;
+    if (!writer)
+        return status;
+    if (!status && writer->gzip)
+        status = deflate_all(writer, NULL, 0, Z_FINISH, error);
     status = et_file_writer_end(&writer->file, status, error);
     free_writer(writer);
     return status;
-}
-
-void et_packed_writer_abandon(et_packed_writer *writer)
-{
-    if (!writer)
-        return;
-    et_file_writer_abandon(&writer->file);
-    free_writer(writer);
 }
 
 /* ---- PNG ---- */

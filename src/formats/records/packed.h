@@ -42,9 +42,9 @@ typedef struct et_packed_writer et_packed_writer;
 /* Equal bytes give an equal file: it has no name and no time. */
 int et_packed_writer_open(et_packed_writer **out, const char *path, bool gzip, et_error *error);
 int et_packed_write(et_packed_writer *writer, const void *bytes, size_t length, et_error *error);
-/* Each frees the writer. As et_file_writer's. */
-int et_packed_writer_commit(et_packed_writer *writer, et_error *error);
-void et_packed_writer_abandon(et_packed_writer *writer); /* NULL allowed */
+/* Frees the writer. Commits if status, the result of the writing, is ET_OK; otherwise abandons and
+ * returns status. NULL: returns status. */
+int et_packed_writer_end(et_packed_writer *writer, int status, et_error *error);
 
 /* PNG, which is zlib's too: pixels [height, width, channels] of a byte each, channels 1 to 4 as
  * <etude/summary_message.h> has them. */

@@ -303,7 +303,7 @@ int et_record_writer_close(et_record_writer *writer, et_error *error)
         et_record_writer_abandon(writer);
         return et_fail(error, ET_EIO, "cannot write a record: no file is open");
     }
-    int status = et_packed_writer_commit(writer->file, error);
+    int status = et_packed_writer_end(writer->file, ET_OK, error);
     et_free(writer);
     return status;
 }
@@ -312,7 +312,7 @@ void et_record_writer_abandon(et_record_writer *writer)
 {
     if (!writer)
         return;
-    et_packed_writer_abandon(writer->file);
+    et_packed_writer_end(writer->file, ET_EIO, NULL); /* no commit */
     et_free(writer);
 }
 

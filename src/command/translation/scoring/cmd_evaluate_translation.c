@@ -147,10 +147,7 @@ static int write_results(const char *path, char *const *results, size_t count, e
         if (!status)
             status = et_packed_write(file, "\n", 1, error);
     }
-    if (!status)
-        return et_packed_writer_commit(file, error);
-    et_packed_writer_abandon(file);
-    return status;
+    return et_packed_writer_end(file, status, error);
 }
 
 /* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
