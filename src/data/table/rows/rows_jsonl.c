@@ -235,10 +235,11 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
     /* In a column of texts, the usual markers of missing values are values: JSON quotes all texts,
      * and CSV also reads quoted markers as values. */
     const size_t length = strlen(text);
-    const bool quoted =
-        field->type == ET_SCHEMA_DISCRETE && et_is_one_of(text, et_csv_usual_missing);
     const bool missing =
-        !length || et_csv_missing_index(columns->missing, text, length, quoted) >= 0;
+        !length ||
+        (et_csv_missing_index(columns->missing, text, length, false) >= 0 &&
+         (field->type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing) ||
+          et_csv_missing_index(columns->missing, text, length, true) >= 0));
     *cell = missing ? (et_cell){ NULL, 0 } : (et_cell){ text, length };
     return ET_OK;
 }
