@@ -157,7 +157,7 @@ static void assign_given(applying *a, const char *setting)
     assign(a, key, typed_of(equals + 1, a->arena));
 }
 
-static bool is_of_pairs(const char *path)
+bool et_path_has_pairs(const char *path)
 {
     return et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz");
 }
@@ -237,7 +237,7 @@ static int check_pairs(const applying *a, int time)
                            "--%s: %s is TMX by its name, which is not read; make two text "
                            "files of it",
                            a->row->field.name, path);
-        if (count > 1 && is_of_pairs(path))
+        if (count > 1 && et_path_has_pairs(path))
             return et_fail(
                 a->error, ET_EUSAGE,
                 "--%s: %s has both languages by its name; give --%s once for each file of pairs",
@@ -252,7 +252,7 @@ static int add_part(applying *a, et_value *parts, int time)
     const et_option *row = a->row;
     const int wanted = settings_of(row), found = a->words->given[time].count;
     const char *first = word_at(a->words, time, 0);
-    const bool alone = row->sets->pairs && found == 1 && is_of_pairs(first);
+    const bool alone = row->sets->pairs && found == 1 && et_path_has_pairs(first);
     et_value *part = et_value_dict(a->arena);
     int status = check_pairs(a, time);
     if (status)
@@ -378,7 +378,7 @@ static void apply_words(applying *a)
     const int found = a->row->value ? a->words->given[last].count : 0;
     const bool list = taking_of(a->row) != TAKES_VALUES;
     const char *pairs = sets->pairs && found == 1 ? word_at(a->words, last, 0) : NULL;
-    const bool alone = pairs && is_of_pairs(pairs);
+    const bool alone = pairs && et_path_has_pairs(pairs);
     /* A single text: clears parts that came from the settings of another run. */
     if (sets->parts)
         assign(a, sets->parts, et_value_list(a->arena));

@@ -29,6 +29,9 @@ extern const et_option et_option_general[];
 const char *et_option_settings_experiment(const et_option_settings *settings,
                                           const et_program *program);
 
+/* Whether a text file has both languages by its name: .tsv, also packed. */
+bool et_path_has_pairs(const char *path);
+
 /* ET_EUSAGE: an option that tasks of this kind do not have, or too many words. ET_ECONFIG: a wrong
  * value. */
 int et_option_settings_apply(const et_option_settings *settings, et_experiment *experiment,

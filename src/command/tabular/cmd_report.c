@@ -618,7 +618,7 @@ static int add_history(reporting *r, et_error *error)
     const et_history_series *loss =
         r->task ? find_loss(r, ET_LOGGED_TRAINING_LOSS) : et_history_loss(r->history);
     const et_history_series *losses[] = { loss, find_loss(r, ET_LOGGED_VALIDATION_LOSS) };
-    /* That of several tasks may be of another one. */
+    /* The best value of a run of several tasks may be another task's. */
     const et_history_series *best = r->task ? NULL : et_history_best_of(r->history).series;
     /* A single value is in the scores. */
     const bool curves = loss && loss->count > 1;

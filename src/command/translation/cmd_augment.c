@@ -26,6 +26,7 @@
 #include "base/text/format.h"
 #include "command/command.h"
 #include "command/options/options.h"
+#include "command/options/sets.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
@@ -148,8 +149,7 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
     const et_strings *data = &a->args->data;
     for (size_t i = 0; i < data->count; i++) {
         const char *path = data->items[i];
-        if (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz") ||
-            et_path_ends(path, ".tmx"))
+        if (et_path_has_pairs(path) || et_path_ends(path, ".tmx"))
             return et_fail(error, ET_EUSAGE,
                            "--data: %s has both languages by its name; make a text file of the "
                            "language that the run translates from, with a sentence a line",

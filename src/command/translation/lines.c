@@ -24,6 +24,7 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
+#include "command/options/sets.h"
 #include "data/text/text.h"
 #include "engine/comm/together.h"
 #include "formats/events/progress.h"
@@ -410,7 +411,7 @@ int et_parallel_take(et_parallel_args *args, const char *command, et_error *erro
                            "%s: %s is a translation memory by its name; make two text files of it, "
                            "with a sentence a line",
                            command, path);
-        const bool pairs = path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
+        const bool pairs = path && et_path_has_pairs(path);
         if (pairs && args->reference)
             return et_fail(error, ET_EUSAGE,
                            "%s: %s has both languages by its name; give one file of pairs alone",

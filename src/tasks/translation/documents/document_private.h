@@ -137,7 +137,8 @@ struct et_document {
     et_escape escape;
     et_entity *entities; /* [entity_count]: characters that are written by name; in the arena */
     size_t entity_count;
-    uint64_t written;     /* entities that the next text to encode may have, beside `only` */
+    uint64_t written;     /* bit i: the next text to encode may have entity i; if `only`, it always
+                             may */
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     const et_strings *language_tags; /* NULL: none */

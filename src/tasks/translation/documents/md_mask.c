@@ -276,7 +276,7 @@ static bool is_short_row(const et_md_mask *m, const line *l)
     return false;
 }
 
-/* A row of such a table stays a line, and its bars stay. */
+/* Keeps a row of such a table on a line of its own, with its bars. */
 static bool keep_bars(et_md_mask *m, const line *l)
 {
     bool good = true;
