@@ -173,9 +173,9 @@ static void *allocate(void *payload, size_t size)
 static void release(void *payload, void *memory)
 {
     reader *r = payload;
-    block *b = memory;
-    if (!b--)
+    if (!memory)
         return;
+    block *b = (block *)memory - 1;
     *(b->before ? &b->before->next : &r->blocks) = b->next;
     if (b->next)
         b->next->before = b->before;
