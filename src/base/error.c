@@ -177,3 +177,11 @@ int et_options_need(const void *options, const char *name, et_error *error)
                : et_fail(error, ET_EUSAGE,
                          "%s: NULL; pass a struct, for example one initialized with { 0 }", name);
 }
+
+int et_callback_status(int status, const char *name, et_error *error)
+{
+    return !status || !error || error->status
+               ? status
+               : et_fail(error, status, "%s returned %d (%s) and set no error: return et_fail(...)",
+                         name, status, et_status_name(status));
+}

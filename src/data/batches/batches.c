@@ -33,6 +33,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
+#include "base/options.h"
 #include "base/text/format.h"
 #include "data/batches/source.h"
 
@@ -307,7 +308,8 @@ static int batches_next(et_source *source, et_batch *batch, et_error *error)
     memset(batch->filled, 0, sizeof batch->filled);
     batch->epoch = pick.epoch;
     memcpy(batch->sample, pick.which, pick.count * sizeof *pick.which);
-    int status = self->samples->class->fill(self->samples, pick, batch, error);
+    int status = et_callback_status(self->samples->class->fill(self->samples, pick, batch, error),
+                                    "fill of et_samples_class", error);
     if (status)
         return status;
     et_assert_equal(batch->filled[0], pick.count);

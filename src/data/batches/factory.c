@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/options.h"
 #include "engine/tensor/tensor.h"
 
 typedef struct factory {
@@ -39,13 +40,19 @@ static void number_rows(const factory *self, et_batch *batch)
         batch->sample[i] = (uint32_t)(self->row + i);
 }
 
+static int next(factory *self, et_batch *batch, et_error *error)
+{
+    return et_callback_status(self->make.next(self->make.payload, batch, error), "next", error);
+}
+
 static int leave_out(factory *self, et_error *error)
 {
     if (self->make.skip)
-        return self->make.skip(self->make.payload, self->batch, error);
+        return et_callback_status(self->make.skip(self->make.payload, self->batch, error), "skip",
+                                  error);
     for (int64_t i = 0; i < self->batch; i++) {
         number_rows(self, self->left_out);
-        int status = self->make.next(self->make.payload, self->left_out, error);
+        int status = next(self, self->left_out, error);
         if (status)
             return status;
         if (!self->left_out->filled[0])
@@ -62,7 +69,8 @@ static int load(factory *self, et_error *error)
 {
     if (self->made)
         return ET_OK;
-    int status = self->make.begin(self->make.payload, self->epoch, error);
+    int status = et_callback_status(self->make.begin(self->make.payload, self->epoch, error),
+                                    "begin", error);
     if (status)
         return status;
     self->made = true;
@@ -80,7 +88,7 @@ static int factory_next(et_source *source, et_batch *batch, et_error *error)
         if (status)
             return status;
         number_rows(self, batch);
-        status = self->make.next(self->make.payload, batch, error);
+        status = next(self, batch, error);
         if (status)
             return status;
         if (batch->filled[0]) {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "engine/exec/pass.h"
@@ -172,7 +173,9 @@ static int end_epoch(et_action *self, const et_action_context *now, et_error *er
     if (!status && et_value_failed(logs))
         status = et_alloc_failed(error, "the values of an epoch");
     if (!status && fit->callback)
-        status = fit->callback(fit->payload, epoch_of(w, now->step), logs, now->stop, error);
+        status = et_callback_status(
+            fit->callback(fit->payload, epoch_of(w, now->step), logs, now->stop, error),
+            "the callback of et_fit", error);
     forget_logs(w);
     return status;
 }

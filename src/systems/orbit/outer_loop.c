@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
@@ -215,7 +216,8 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     for (int i = 0; !status && i < c->loop.count; i++) {
         const et_listed_action *row = &c->loop.actions[i];
         if (row->needs && row->sees == &c->loop.evaluation)
-            status = row->action->class->act(row->action, &now, error);
+            status = et_callback_status(row->action->class->act(row->action, &now, error),
+                                        "an action", error);
     }
     if (et_controller_trains(c))
         et_run_touch(c->run);

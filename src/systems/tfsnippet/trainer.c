@@ -230,7 +230,8 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
         return et_fail(error, ET_EDATA,
                        "a batch has the weight %g: give a finite number of at least 0", weight);
     int status = o->pass ? et_pass_run(o->pass, batch, o->seed, (uint64_t)number, error)
-                         : o->run_batch(o->payload, batch, values, error);
+                         : et_callback_status(o->run_batch(o->payload, batch, values, error),
+                                              "run_batch", error);
     if (status)
         return status;
     for (int i = 0; i < metrics; i++) {
@@ -625,7 +626,7 @@ static int update(et_loop_trainer *t, et_error *error)
     const et_batch *batch = et_loop_step_data(t->loop);
     uint64_t number = (uint64_t)et_loop_step(t->loop);
     if (o->step)
-        return o->step(o->payload, t->loop, error);
+        return et_callback_status(o->step(o->payload, t->loop, error), "step", error);
     if (t->shards)
         return et_shards_update(t->shards, o->optimizer, batch, o->seed, number, NULL, error);
     et_pass_set_dropout(o->pass, et_optimizer_regularization(o->optimizer));

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
+#include "base/options.h"
 #include "base/text/format.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -529,7 +530,7 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
     if (!status && loop->trainer->class->gather)
         status = loop->trainer->class->gather(loop->trainer, error);
     if (!status)
-        status = action->class->act(action, &now, error);
+        status = et_callback_status(action->class->act(action, &now, error), "an action", error);
     et_track_end(loop->track);
     *stops = *stops && !now.end;
     return status;

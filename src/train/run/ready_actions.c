@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "base/options.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "train/checkpoint/metric_name.h"
@@ -195,7 +196,7 @@ int et_new_best_metric(const et_new_best *self, const et_value *logs, double *ou
 {
     const et_new_best_options *o = &self->options;
     if (o->value)
-        return o->value(o->payload, logs, out, error);
+        return et_callback_status(o->value(o->payload, logs, out, error), "value", error);
     return logs && et_metric_named(logs, o->metric, out)
                ? ET_OK
                : et_fail(error, ET_ECONFIG, "the logs have no number %s", o->metric);

@@ -203,6 +203,26 @@ static void test_fit__a_model_is_used_between_epochs(void **state)
     unlink("within.safetensors");
 }
 
+static int refuse(void *payload, int64_t epoch, const et_value *logs, bool *stop, et_error *error)
+{
+    (void)payload, (void)epoch, (void)logs, (void)stop, (void)error;
+    return ET_EDATA;
+}
+
+/* A program may look at error->status alone, so a callback's number is never without a text. */
+static void test_fit__a_callback_that_fails_without_a_text_gets_one(void **state)
+{
+    (void)state;
+    et_model *model;
+    et_error silent = ET_ERROR_INIT;
+    assert_ok(et_model_open(&model, build_disc, NULL, &disc, error));
+    const et_fit fit = { .epochs = 2, .callback = refuse };
+    assert_int_equal(et_model_fit_arrays(model, points, inside, POINTS, &fit, &silent), ET_EDATA);
+    assert_int_equal(silent.status, ET_EDATA);
+    assert_non_null(strstr(silent.text, "the callback of et_fit returned 4"));
+    et_model_close(model);
+}
+
 /* ---- runs ---- */
 
 /* Trains in a separate process that kills itself in the middle of an epoch; 0: it does not. */
@@ -456,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_fit__takes_sources),
         cmocka_unit_test(test_fit__begins_at_the_beginning),
         cmocka_unit_test(test_fit__a_model_is_used_between_epochs),
+        cmocka_unit_test(test_fit__a_callback_that_fails_without_a_text_gets_one),
         cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
         cmocka_unit_test(test_fit__resumes_in_a_validation),
         cmocka_unit_test(test_fit__a_run_is_loaded),
