@@ -95,6 +95,11 @@ void et_print_results(FILE *to, const char *bytes, size_t length)
         fwrite(bytes, 1, length, to);
 }
 
+int et_print_end(int status, et_error *error)
+{
+    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+}
+
 int et_print_json(const et_value *results, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -108,7 +113,7 @@ int et_print_json(const et_value *results, et_error *error)
     et_strbuf_release(&text);
     if (!whole)
         return et_alloc_failed(error, "results");
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return et_print_end(ET_OK, error);
 }
 
 /* ---- messages: warnings of the library, and errors of commands ---- */

@@ -24,6 +24,8 @@ void et_print_text_lines(FILE *to, const char *text);
 
 /* Results: [length] bytes. */
 void et_print_results(FILE *to, const char *bytes, size_t length);
+/* Flushes standard output. Returns status if it is a failure, otherwise whether all was written. */
+int et_print_end(int status, et_error *error);
 
 /* ---- with --json ----
  *

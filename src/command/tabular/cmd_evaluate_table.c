@@ -565,7 +565,7 @@ static int print_text(const evaluating *e, const et_evaluation *evaluation, cons
         et_print(stdout, "%-19s %s\n", "target", single_target(evaluation));
     if (!status && e->scores.sets && !et_comm_rank(evaluation->comm))
         status = print_tables(e, error);
-    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+    return et_print_end(status, error);
 }
 
 static int print_json(const evaluating *e, const et_evaluation *evaluation, const et_value *logs,

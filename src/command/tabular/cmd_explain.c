@@ -490,8 +490,7 @@ int et_cmd_explain(const et_call *call, et_error *error)
         if (facts)
             status =
                 names.count ? explain_columns(args, e, &names, error) : explain_all(args, e, error);
-        if (!status && fflush(stdout))
-            status = et_fail_errno(error, "standard output");
+        status = et_print_end(status, error);
         et_explain_close(e);
     }
     et_arena_release(&arena);

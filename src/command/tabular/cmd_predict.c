@@ -146,7 +146,7 @@ static int write_results(void *self, const char *bytes, size_t length, et_error 
     if (!isatty(STDOUT_FILENO))
         return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
     et_print_results(stdout, bytes, length);
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return et_print_end(ET_OK, error);
 }
 
 static int open_all(prediction *all, et_error *error)

@@ -70,7 +70,7 @@ int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *
     add_values(&grid, logs, "");
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     et_grid_release(&grid);
-    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+    return et_print_end(status, error);
 }
 
 int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const et_value *more,

@@ -669,10 +669,8 @@ static int print_table(tuning *t, int count, const char *use, const char *again,
     if (!status)
         et_print(stdout, "best         trial %d: %s\nuse it       %s\ntrain anew   %s\n",
                  number_of(t, best), best->result.model_dir, use, again);
-    if (!status && fflush(stdout))
-        status = et_fail_errno(error, "standard output");
     et_grid_release(&grid);
-    return status;
+    return et_print_end(status, error);
 }
 
 static int print_object(tuning *t, int count, const char *use, const char *again, et_error *error)

@@ -745,7 +745,7 @@ static int measure_all(series *s, et_error *error)
         return et_dry_run_tell_complete(s->args->json, error);
     if (!status && measured > 1 && !s->args->json)
         et_print(stdout, "%-12s would take %s\n", "all of them", et_format_duration(seconds).text);
-    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+    return et_print_end(status, error);
 }
 
 /* --dry-run: works as in training, but in a temporary directory. */

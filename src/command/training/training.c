@@ -76,7 +76,7 @@ static int print(const et_dry_run_results *r, const et_dry_run_share *share, et_
                      et_format_bytes(r->each[i].memory).text,
                      et_format_value(r->each[i].pace.seconds).text);
     }
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return et_print_end(ET_OK, error);
 }
 
 int et_dry_run_tell_complete(bool json, et_error *error)
@@ -85,7 +85,7 @@ int et_dry_run_tell_complete(bool json, et_error *error)
     if (json)
         return print_json(&none, NULL, error);
     puts("nothing to do: the run has its model");
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return et_print_end(ET_OK, error);
 }
 
 /* ---- a training ---- */

@@ -145,8 +145,7 @@ static int line_output_write(line_output *output, et_strbuf *text, et_error *err
         status = et_packed_write(output->file, et_strbuf_text(text), text->length, error);
     } else if (!status && !output->silent) {
         et_print_results(stdout, et_strbuf_text(text), text->length);
-        if (fflush(stdout))
-            status = et_fail_errno(error, "standard output");
+        status = et_print_end(status, error);
     }
     et_strbuf_reset(text);
     return status;

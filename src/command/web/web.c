@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/text/strbuf.h"
+#include "command/print.h"
 #include "command/web/form.h"
 
 #define LOOPBACK "127.0.0.1"
@@ -55,7 +56,7 @@ int et_web_tell(const et_web *web, const char *page, et_error *error)
     if (web->made)
         fprintf(stderr, "token        %s\n", web->token);
     printf("%s%s\n", web->listener.url, page);
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return et_print_end(ET_OK, error);
 }
 
 void et_web_close(et_web *web)
