@@ -14,6 +14,7 @@ target_compile_options(etude_warnings INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>  # an extern function stands in a header
     $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-format-truncation>  # error texts are cut on purpose
     -ffp-contract=off        # fused products only where a kernel asks: equal bits everywhere
+    -fno-semantic-interposition  # public functions may be inlined in their own file
 )
 # Not used: -Wconversion (index arithmetic would need too many casts), -Wpadded (not useful here).
 if(ETUDE_SANITIZE)
