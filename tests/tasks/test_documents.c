@@ -505,6 +505,17 @@ static void test_documents__md_beyond(void **state)
           "```\n<H>\n1. i\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n",
           "<div>\n<Tab>\n![A](../b.png) `e`\n```js\nf\n```\nG\n</Tab>\n</div>\n\n```\n<p>\n"
           "```\n<H>\n1. I\n</H>\n\n<pre>\n```\n```\nj\n</pre>\n" },
+        /* A fence there ends where its lines end, whatever is in it. */
+        { ET_DOCUMENT_MD,
+          "<div>\n```sh\na\n\n<p>\n```\nb\n</div>\n\n<Tab>\n    ~~~js\nc\n\n```\n    ~~~~\n</Tab>\n"
+          "\nd\n\n```\n<Tab>\n```\ne\n",
+          "<div>\n```sh\na\n\n<p>\n```\nB\n</div>\n\n<Tab>\n    ~~~js\nc\n\n```\n    ~~~~\n</Tab>\n"
+          "\nD\n\n```\n<Tab>\n```\nE\n" },
+        { ET_DOCUMENT_MD, "<p>\n**a** `b => C<D> | e` f\n</p>\n\n<td>`</td><td>g `</td>\n",
+          "<p>\n**A** `b => C<D> | e` F\n</p>\n\n<td>`</td><td>G `</td>\n" },
+        { ET_DOCUMENT_MD,
+          "[a b] c\n\n[a b]:https://d.e/f%20g\n:::image source=\"h.png\" alt=\"i\":::\n",
+          "[A B][a b] C\n\n[a b]:https://d.e/f%20g\n:::image source=\"h.png\" alt=\"i\":::\n" },
         { ET_DOCUMENT_MD,
           "a <a b={`c ${d}`}>e</a> <i f={{ g: 'h' }}>j</i>\n\n<p title={t('k')} alt={`l "
           "${m}`}>n</p>\n",

@@ -89,7 +89,8 @@ static bool mask_line(et_md_mask *m, const line *l, const char *markers, size_t 
 
 /* ---- lines ---- */
 
-/* "::: name", with a title in brackets or without. ":::{figure} a.png" of MyST has a file. */
+/* "::: name", with a title in brackets or without. ":::{figure} a.png" of MyST has a file, and
+ * ":::image source="a.png":::" of Microsoft's attributes. */
 static bool mask_container(et_md_mask *m, const line *l)
 {
     size_t at = l->at + run(m, l->at, l->end, ":"), end = l->end;
@@ -104,8 +105,9 @@ static bool mask_container(et_md_mask *m, const line *l)
         while (end > at && strchr(": \t", m->original[end - 1]))
             end--;
     }
-    const bool file = begins(m, l->at + run(m, l->at, l->end, ":"), l->end, "{") &&
-                      find(m, at, end, " ") == end && find(m, at, end, ".") < end;
+    const bool file = (begins(m, l->at + run(m, l->at, l->end, ":"), l->end, "{") &&
+                       find(m, at, end, " ") == end && find(m, at, end, ".") < end) ||
+                      find(m, at, end, "=\"") < end;
     if (at < end && !file && et_text_has_letter(m->original + at, end - at))
         return mask_line(m, l, "# ", at, end);
     blank(m, l->at, l->end);
@@ -381,21 +383,25 @@ static size_t front_matter(et_md_mask *m)
     return 0;
 }
 
-/* The start of the line that ends ::: mermaid of Azure DevOps or :::{code-block} of MyST, whose
- * content is code. 0: no such container. */
-static size_t end_of_code(const et_md_mask *m, const line *l)
+/* The end of code that no reader of CommonMark finds: of ::: mermaid of Azure DevOps and
+ * :::{code-block} of MyST, before the line that ends it; with fences, also after a fence. 0: no
+ * such code. */
+static size_t end_of_code(const et_md_mask *m, const line *l, bool fences)
 {
     static const char code[] = "mermaid math code code-block code-cell";
+    const size_t marks = fences && !l->quote ? fence_at(m, l->at, l->end) : 0;
     const size_t colons = run(m, l->at, l->end, ":");
     const size_t name = l->at + colons + run(m, l->at + colons, l->end, " \t{");
-    if (colons < 3 || !et_is_listed(code, m->original + name, run(m, name, l->end, NAMES)))
+    if (!marks &&
+        (colons < 3 || !et_is_listed(code, m->original + name, run(m, name, l->end, NAMES))))
         return 0;
-    for (line other = *l; other.next < m->length && other.next - l->from < 8 * MARKUP_MAX;) {
+    for (line other = *l;
+         other.next < m->length && (marks || other.next - l->from < 8 * MARKUP_MAX);) {
         other = line_at(m, other.next);
-        const size_t end = run(m, other.at, other.end, ":");
-        if (end >= colons && end == other.end - other.at)
-            return other.from;
-        if (end >= colons || fence_at(m, other.at, other.end))
+        const size_t end = run(m, other.at, other.end, (char[]){ m->original[l->at], 0 });
+        if (end >= marks + colons && end == other.end - other.at)
+            return marks ? other.next : other.from;
+        if (!marks && (end >= colons || fence_at(m, other.at, other.end)))
             break;
     }
     return 0;
@@ -409,15 +415,22 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         return false;
     memcpy(m->text, text, length);
     m->text[length] = 0;
-    bool good = true, module = false, options = false, html = false, table = false;
+    bool good = true, module = false, options = false, html = false, jsx = false, table = false;
     line before = { 0, 0, 0, 0, false };
+    size_t fenced = 0; /* the end of the last fence that MD4C reads */
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
-        const size_t code = end_of_code(m, &l);
+        size_t code = end_of_code(m, &l, at >= fenced);
         const bool empty = l.at == l.end;
         const bool fence = fence_at(m, l.at, l.end);
-        html = !empty && !fence &&
-               (html || (begins(m, l.at, l.end, "<") && run(m, l.at + 1, l.end, LOWER)));
+        const size_t item = in_items(m, l).at;
+        const size_t tag = begins(m, item, l.end, "<") ? item + 1 : l.end;
+        if (fence && !l.quote && at >= fenced && (!code || (!html && !jsx))) {
+            fenced = code ? code : length;
+            code = 0;
+        }
+        html = !empty && !fence && (html || run(m, tag, l.end, LOWER));
+        jsx |= at >= fenced && run(m, tag, l.end, UPPER);
         module = !empty && !fence && (module || (before.at == before.end && is_module(m, &l)));
         if (!table && before.at < before.end && is_short_row(m, &l))
             table = good = keep_bars(m, &before);
@@ -627,7 +640,7 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
         *block = false;
         count = run(m, at + 1, m->length, LOWER DIGITS "_+-");
         return count > 1 && count < 40 && run(m, at + 1, m->length, "-:") < count &&
-                       (!at || !run(m, at - 1, at, NAMES ":")) &&
+                       (!at || !run(m, at - 1, at, NAMES ":]")) &&
                        begins(m, at + 1 + count, m->length, ":") &&
                        !run(m, at + 2 + count, m->length, NAMES)
                    ? count + 2

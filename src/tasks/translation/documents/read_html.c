@@ -514,12 +514,11 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
  * tag. */
 static size_t template_size(const et_document *d, size_t at, size_t to)
 {
-    static const char *const ends[][2] = { { "<%", "%>" },  { "<?", "?>" }, { "{{<", ">}}" },
-                                           { "](", ")" },   { "`", "`" },   { "``", "``" },
-                                           { "```", "```" } };
+    static const char *const ends[][2] = { { "<%", "%>" }, { "<?", "?>" }, { "{{<", ">}}" },
+                                           { "](", ")" },  { "`", "`" },   { "``", "``" } };
     const char *mark = d->text + at;
     const size_t most = to - at < TEMPLATE_MAX ? to - at : TEMPLATE_MAX;
-    for (int i = d->format == ET_DOCUMENT_MD ? 6 : 2; i >= 0; i--) {
+    for (int i = d->format == ET_DOCUMENT_MD ? 5 : 2; i >= 0; i--) {
         const size_t begin = strlen(ends[i][0]), end = strlen(ends[i][1]);
         if (most < begin || memcmp(mark, ends[i][0], begin) != 0)
             continue;
@@ -540,9 +539,7 @@ static void add_text(reader *r, size_t from, size_t to)
             at++;
         if (at > from)
             et_document_add_decoded(d, d->text + from, at - from, et_document_line(d, from));
-        if (count > 5 && !memcmp(d->text + at, "```", 3)) /* a block of code */
-            et_document_keep(d, d->text + at, count);
-        else if (count)
+        if (count)
             et_document_add_tag(d, d->text + at, count, et_document_line(d, at));
         at += count;
     }
@@ -633,13 +630,23 @@ static bool is_blank(const char *text, size_t length)
     return !length;
 }
 
+/* Bytes of `Map<K>` in a line of Markdown, whose <K> is a tag for a browser; else 1. */
+static size_t code_size(const reader *r, size_t at)
+{
+    const char *text = r->d->text + at, *stop = memchr(text, '\n', r->to - at);
+    const size_t size =
+        *text == '`' ? template_size(r->d, at, stop ? (size_t)(stop - r->d->text) : r->to) : 0;
+    return size && !memmem(text, size, "</", 2) ? size : 1;
+}
+
 /* Adds bytes that are not in the tree: end tags, declarations, and parts that a browser ignores.
- * text: the bytes may be within a text of the tree. */
-static void add_rest(reader *r, size_t from, size_t to, bool text)
+ * text: the bytes may be within a text of the tree, which may end in code that has tags. Returns
+ * the end. */
+static size_t add_rest(reader *r, size_t from, size_t to, bool text)
 {
     et_document *d = r->d;
     while (from < to) {
-        size_t end = from + 1;
+        size_t end = from;
         if (is_markup(r, from)) {
             end = end_of_markup(r, from);
             end = end < to ? end : to;
@@ -647,7 +654,7 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
             add_markup(r, from, end, et_is_listed(inside, n.text, n.length));
         } else {
             while (end < to && !is_markup(r, end))
-                end++;
+                end += text ? code_size(r, end) : 1;
             if (text || is_blank(d->text + from, end - from)) {
                 add_text(r, from, end);
             } else {
@@ -657,6 +664,7 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
         }
         from = end;
     }
+    return from;
 }
 
 static void add_kept(reader *r, const piece *p, size_t from)
@@ -707,7 +715,7 @@ static void add_pieces(reader *r)
         } else if (p->kind == WORDS)
             add_text(r, from, p->end);
         else
-            add_rest(r, from, p->end, true);
+            end = add_rest(r, from, p->end, true);
         at = end;
     }
     add_rest(r, at, r->to, false);
