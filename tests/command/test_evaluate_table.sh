@@ -99,7 +99,7 @@ says 0 '"label": "c29"' predict many --input many.csv --costs "$(for i in $(seq 
 
 # Mistakes.
 says 2 'not both' predict run --input new.csv --threshold 0.5 --costs yes:no=3
-says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' predict run --input new.csv --costs yes:maybe=3
+says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST with classes of kind' predict run --input new.csv --costs yes:maybe=3
 says 2 'not both' evaluate run new.csv --threshold 0.5 --costs yes:no=3
 says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' evaluate run new.csv --costs yes:maybe=3
 says 2 '--costs yes:no=-1: give a finite cost' evaluate run new.csv --costs yes:no=-1

@@ -370,6 +370,7 @@ set_to 'joint training supports neither loss_scale nor dp_config (runtime.loss_s
 train 0 'best prices/validation_rmse' lower --set trainer.best_checkpoint_eval_metric=prices/validation_rmse \
     --set trainer.best_checkpoint_metric_comp=lower
 says 0 '^log_loss' evaluate lower --task kinds
+says 3 'no attention to draw; give --task NAME and --attention FILE' plot lower --attention x --output x.svg
 train 0 'best prices|validation_loss' lower2 \
     --set "trainer.best_checkpoint_eval_metric='prices|validation_loss'" \
     --set trainer.best_checkpoint_metric_comp=lower

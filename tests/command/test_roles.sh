@@ -216,4 +216,21 @@ says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data lear
 says 5 'more than loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
     --model-dir "$work/y" --steps 50 --distributed --set trainer.loss_upper_bound=0.0001
 none_left "refused"
+
+# The programs of `tfx train --distributed` end as their master does. A worker that is killed again and again is not
+# started for ever.
+cat >program <<'END'
+#!/bin/sh
+case $TF_CONFIG in
+*'"type":"master"'*) trap 'exit 7' TERM; while sleep 0.1; do :; done ;;
+*'"type":"worker"'*) kill -9 $$ ;;
+esac
+sleep 1000
+END
+says 3 'program: not a program, or no permission to run it' "$etude" tfx train --module ./program --distributed
+says 3 'program: not a program, or no permission to run it' "$etude" tfx train --module ./program
+chmod +x program
+says 7 'worker 0 was ended by signal 9; it is not started again, as too often' \
+    "$etude" tfx train --module ./program --distributed
+[ "$(grep -c 'it is started again' log)" = 20 ] || fail "a worker was started again another number of times"
 echo "test_roles: all done"

@@ -230,6 +230,7 @@ says 2 'plot: --attention takes one run, but found v and t1' plot v t1 --attenti
 says 2 'plot: --attention needs --output and no other option; the other options are for curves' plot v --attention aa --output a.svg --metric loss
 says 2 'a picture of attention is an SVG file' plot v --attention aa --output a.png
 says 3 'none: no such directory' plot none --attention aa --output a.svg
+says 3 'nothing to draw: the translation has no word' plot v --attention ' ' --output a.svg
 [ ! -e a.svg ]
 
 # ---- export: a directory has all files, or there is none.

@@ -19,6 +19,7 @@
 #include "command/runs/histories.h"
 #include "command/runs/history.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 
 #define MATCHES_MAX 256 /* series of one name in a run */
@@ -282,8 +283,11 @@ static int draw_attention(const plot *p, const et_call *call, et_error *error)
         return status;
     if (!kind->attention)
         return et_fail(error, ET_ECONFIG,
-                       "plot: --attention: %s is a model of %s, which has no attention to draw",
-                       run, kind->name);
+                       "plot: --attention: %s is a model of %s, which has no attention to draw%s",
+                       run, kind->name,
+                       et_artifact_check_single(run, NULL)
+                           ? "; give --task NAME and --attention FILE to the command of a task"
+                           : "");
     return kind->attention(run, p->attention, p->output, error);
 }
 

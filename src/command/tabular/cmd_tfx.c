@@ -9,6 +9,7 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,17 @@
 
 /* TensorFX's TF_CONFIG for a single program. */
 #define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"
+
+/* Becomes the program; returns only if that fails. */
+static int become(const char **argv, et_error *error)
+{
+    execvp(argv[0], (char *const *)argv);
+    return errno == EACCES ? et_fail(error, ET_EDENIED,
+                                     "%s: not a program, or no permission to run it; make it "
+                                     "executable (chmod +x), or name another --module",
+                                     argv[0])
+                           : et_fail_errno(error, "%s", argv[0]);
+}
 
 /* ---- train --distributed ---- */
 
@@ -65,10 +77,8 @@ static int be(void *self, et_roles *task, et_error *error)
         status = et_alloc_failed(error, ET_JOB_CONFIG_VARIABLE);
     et_strbuf_release(&text);
     et_arena_release(&arena);
-    if (!status) {
-        execvp(p->argv[0], (char *const *)p->argv);
-        status = et_fail_errno(error, "%s", p->argv[0]);
-    }
+    if (!status)
+        status = become(p->argv, error);
     if (error && !et_job_config_master(task->config))
         error->text[0] = 0;
     return status;
@@ -85,7 +95,8 @@ static int run_distributed(const char **argv, et_error *error)
         return status;
     pid_t self = getpid();
     program p = { argv, folder };
-    const et_local_cluster setup = { .own_ports = true, .self = &p, .be = be };
+    int code = 0;
+    const et_local_cluster setup = { .own_ports = true, .code = &code, .self = &p, .be = be };
     et_keys keys[ET_JOB_ROLES];
     if (!(status = et_keys_make(keys, error)) && !(status = et_keys_write(keys, folder, error)))
         status = et_local_cluster_run(&setup, error);
@@ -93,6 +104,8 @@ static int run_distributed(const char **argv, et_error *error)
         et_scratch_close(folder);
     else
         et_free(folder);
+    if (code)
+        exit(code); /* the program has said why */
     return status;
 }
 
@@ -162,9 +175,9 @@ static int train(const et_call *call, et_error *error)
     if (!status && o->distributed) {
         status = run_distributed(argv, error);
     } else if (!status) {
-        if (!setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1))
-            execvp(o->module, (char *const *)argv);
-        status = et_fail_errno(error, "%s", o->module);
+        status = setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1)
+                     ? et_fail_errno(error, ET_JOB_CONFIG_VARIABLE)
+                     : become(argv, error);
     }
     et_arena_release(&arena);
     return status;

@@ -47,8 +47,9 @@ static int read_cost(et_decision *d, const et_decision_classes *target, const ch
     if (!equals || end == equals + 1 || *end ||
         !find_pair(target, text, (size_t)(equals - text), pair))
         return et_fail(error, ET_EUSAGE,
-                       "--costs %s: write CLASS:PREDICTION=COST, such as %.40s:%.40s=5", text,
-                       target->label[0], target->label[1]);
+                       "--costs %s: write CLASS:PREDICTION=COST with classes of %s, such as "
+                       "%.40s:%.40s=5",
+                       text, target->target, target->label[0], target->label[1]);
     if (!(cost >= 0 && isfinite(cost)))
         return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
     double *of = &d->costs[pair[0] * target->count + pair[1]];

@@ -81,6 +81,8 @@ static int draw_attention(const char *path, const char *line, const et_hypothesi
                           et_error *error)
 {
     et_assert(path && line && found);
+    if (!found->alignment_count)
+        return et_fail(error, ET_EDATA, "nothing to draw: the translation has no word");
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     const int count = found->alignment_count;

@@ -133,10 +133,12 @@ static process *note_end(cluster *c, pid_t pid, int how, process **again)
         p->pid = 0;
         p->good = WIFEXITED(how) && !WEXITSTATUS(how);
         bool killed = WIFSIGNALED(how) && p->role == ET_JOB_WORKER;
-        if (killed && c->process[0].pid && !c->ending && p->restarts++ < RESTARTS) {
-            et_log(ET_LOG_WARNING, "worker %d was ended by signal %d; it is started again",
-                   p->index, WTERMSIG(how));
-            *again = p;
+        if (killed && c->process[0].pid && !c->ending) {
+            const bool starts = p->restarts < RESTARTS;
+            p->restarts += starts;
+            et_log(ET_LOG_WARNING, "worker %d was ended by signal %d; it is %s", p->index,
+                   WTERMSIG(how), starts ? "started again" : "not started again, as too often");
+            *again = starts ? p : NULL;
         }
         return p;
     }
@@ -191,7 +193,7 @@ static int supervise(cluster *c, int *code, bool *child, process **self, et_erro
         while ((pid = waitpid(-1, &how, WNOHANG)) > 0) {
             process *again = NULL, *p = note_end(c, pid, how, &again);
             if (p && p->role == ET_JOB_MASTER) {
-                *code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+                *code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
                 if (WIFSIGNALED(how))
                     et_log(ET_LOG_WARNING, "the master was ended by signal %d, %s", WTERMSIG(how),
                            strsignal(WTERMSIG(how)));
@@ -277,5 +279,7 @@ int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
     sigprocmask(SIG_SETMASK, &c.before, NULL);
     if (status || supervised)
         return status ? status : supervised;
+    if (setup->code)
+        *setup->code = code;
     return status_of(code, error);
 }

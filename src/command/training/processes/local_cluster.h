@@ -24,6 +24,7 @@ typedef struct et_roles {
 typedef struct et_local_cluster {
     int64_t workers, servers; /* 0: 1 */
     bool own_ports;           /* tasks listen at their addresses themselves: they get no socket */
+    int *code; /* gets the exit code of the master, as a shell names it; NULL: not wanted */
     void *self;
     /* Called in a new process: does the work of its task until the end. */
     int (*be)(void *self, et_roles *task, et_error *error);
