@@ -186,7 +186,7 @@ void et_signals_catch_with_input(void)
 
 static sigset_t awaited_signals(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1, SIGALRM, SIGCHLD };
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -258,6 +258,11 @@ says 2 'launch: no command to start; put the command after --: launch -n' launch
 says 127 'cannot start ..no-such-program: neither' launch -n 2 -- ./no-such-program
 says 126 'not a program, or no permission to run it' launch -n 2 -- /etc/passwd
 says 0 'etude launch' launch --help
+says 0 '^a -n 1 --restart=2 -- --help$' launch -n 2 echo a -n 1 --restart=2 -- --help
+says 2 'before the command' launch train -n 2 run
+for signal in TERM HUP XCPU USR1; do
+    says 9 '' launch -n 1 sh -c "trap 'exit 9' $signal; kill -$signal \$PPID; while :; do sleep 0.1; done"
+done
 
 # ---- MPI -----------------------------------------------------------------------------------------
 

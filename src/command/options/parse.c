@@ -626,6 +626,8 @@ static int read_plain(reading *r, const char *word, const et_option_slot *behind
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; give %s", called(line),
                        slot->row->field.name);
     if (slot->row->form != ET_OPTION_FORM_WORD) {
+        /* The first word of another command: options after it are of that command. */
+        r->ended |= !strncmp(slot->row->field.name, "--", 2);
         r->rest_words++;
         return add(line, slot->member, word, error);
     }

@@ -204,7 +204,9 @@ static int check(const launch *l, et_error *error)
             "launch: this process is already a rank; do not nest launch, mpirun and srun");
     if (!l->ranks)
         return et_fail(error, ET_EUSAGE,
-                       "launch: -n is missing; give a number of processes, 1 to %d", ET_RANKS_MAX);
+                       "launch: -n is missing; give a number of processes, 1 to %d, before the "
+                       "command",
+                       ET_RANKS_MAX);
     if (!l->words.count)
         return et_fail(
             error, ET_EUSAGE,
