@@ -74,4 +74,6 @@ grep -q '^accuracy ' wanted || fail 'no accuracy of the pack'
 for model in pack.safetensors packed; do
     says 0 'exported pack' export pack --output $model
     "$etude" evaluate $model 2>said | sed '1d; /^loss /d' | cmp -s - wanted || fail "$model: other values"
+    says 3 "^etude: a pack begins with the weights of a run, because an export has only" \
+        train refused --init $model --data t.csv --target kind
 done

@@ -290,6 +290,10 @@ says 3 'hole.csv:7: column who has no value (outside quotes, texts such as NA me
     --target kind --data hole.csv --steps 3 --group who
 says 3 '^etude: --init works with one model, .*fold: leave --folds out$' train refused --experiment tabular/mlp \
     --target kind --data g.csv --steps 3 --folds 3 --init second
+for from in whole.safetensors whole/model.safetensors; do
+    says 2 '^etude: --init .*: this run is made of several models; name one of the runs in [wR][^ ]*/members$' \
+        train refused --experiment tabular/mlp --target kind --data t.csv --init $from
+done
 
 # Nanoseconds: 10 of them from row to row.
 awk 'BEGIN { print "day,size,kind"; for (i = 0; i < 20; i++)

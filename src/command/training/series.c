@@ -221,11 +221,6 @@ static int check_args(const series *s, et_error *error)
                          : et_comm_by_launch()                ? "launch"
                          : et_comm_by_mpi()                   ? "mpirun"
                                                               : NULL;
-    if (args->init && et_file_exists_in(args->init, ET_SERIES_FOLDER))
-        return et_fail(error, ET_EUSAGE,
-                       "--init %s: this run is made of several models; name one of the runs in "
-                       "%s/" ET_SERIES_FOLDER,
-                       args->init, args->init);
     if ((args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL) &&
         et_model_dir_has_run(args->model_dir))
         return et_fail(error, ET_ECONFIG,

@@ -11,6 +11,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
+#include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
@@ -185,6 +186,12 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
                        "%s: %s is a %s of %s, a task of %s, but %s is a task of %s",
                        initial->option, model, et_directory_exists(model) ? "run" : "model",
                        other.name, other.kind->name, experiment->name, kind->name);
+    if (model && et_series_of(&other))
+        return et_fail(error, ET_EUSAGE,
+                       "%s %s: this run is made of several models; name one of the runs in "
+                       "%s/" ET_SERIES_FOLDER,
+                       initial->option, model,
+                       et_file_exists_in(model, ET_SERIES_FOLDER) ? model : "RUN");
     if (model)
         status = take_settings(initial, experiment, &other, arena, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))

@@ -722,8 +722,13 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
 /* First the library's own part: weights of another run come with its means. */
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
+    et_tabular_task *task = et_tabular_task_of(self);
     int status = et_task_defaults.initialize(self, params, error);
-    return status ? status : et_tabular_init_from_rows(et_tabular_task_of(self), params, error);
+    if (status == ET_ECONFIG && et_tabular_is_pack(&task->options))
+        return et_fail_while(error, status,
+                             "a pack begins with the weights of a run, because an export has only "
+                             "the networks of its ensemble");
+    return status ? status : et_tabular_init_from_rows(task, params, error);
 }
 
 static const et_task_class methods = {
