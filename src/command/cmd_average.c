@@ -12,6 +12,7 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
+#include "systems/modelgarden/series.h"
 #include "train/checkpoint/checkpoint.h"
 
 #define LAST_MAX 256
@@ -65,6 +66,11 @@ static int find_last(average_options *args, et_error *error)
         et_free(args->found[found % kept]);
         args->found[found++ % kept] = path;
     }
+    if (!found && et_file_exists_in(model_dir, ET_SERIES_FOLDER))
+        return et_fail(error, ET_ENOTFOUND,
+                       "--last: %s is a run of several models and has no checkpoints; name one of "
+                       "the runs in %s/" ET_SERIES_FOLDER,
+                       model_dir, model_dir);
     if (found < kept)
         return et_fail(error, ET_ENOTFOUND,
                        "%s has %s, fewer than --last %d; trainer.max_to_keep sets how many "

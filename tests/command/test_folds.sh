@@ -294,6 +294,8 @@ for from in whole.safetensors whole/model.safetensors; do
     says 2 '^etude: --init .*: this run is made of several models; name one of the runs in [wR][^ ]*/members$' \
         train refused --experiment tabular/mlp --target kind --data t.csv --init $from
 done
+says 3 '^etude: --last: whole is a run of several models and has no checkpoints; name one of the runs in whole/members$' \
+    average whole --last 2 --output mean.safetensors
 
 # Nanoseconds: 10 of them from row to row.
 awk 'BEGIN { print "day,size,kind"; for (i = 0; i < 20; i++)

@@ -133,7 +133,8 @@ static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbu
     const int64_t classes = t->of.classes;
     mistake *mistakes;
     char note[NOTE];
-    if (ET_ALLOC(mistakes, classes * classes, "mistakes", error))
+    /* A row is one mistake at most. */
+    if (ET_ALLOC(mistakes, t->of.count, "mistakes", error))
         return ET_ENOMEM;
     size_t count = 0;
     for (int64_t i = 0; i < classes * classes; i++)
