@@ -147,6 +147,8 @@ static const struct {
       "s:1: the unit of a: give 1 to 64 bytes" },
     { "fields: [{name: a, type: integer, default: none}]", ET_ECONFIG,
       "the default of a is \"none\", not a number" },
+    { "fields: [{name: a, type: integer, default: 40.5}]", ET_ECONFIG,
+      "the default of a is \"40.5\", not an integer: correct it, set fractions: true" },
     { "fields:\n- {name: a, type: real}\n- {name: b, type: real}\n- {name: a, type: real}",
       ET_ECONFIG, "s:4: a second field is called a (the first: line 2)" },
     { "fields: [{name: a, name: b, type: real}]", ET_EFORMAT, "s:1" },

@@ -4,6 +4,7 @@
  * A file must give the type of a field, because a number may be a class. */
 #include "data/table/schema/schema.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,12 @@ static int check_field(const et_schema_field *field, origin_text where, et_error
         return et_fail(error, ET_ECONFIG,
                        "%sthe default of %s is \"%.60s\", not a number: %s is %s", where.text,
                        field->name, field->missing, field->name, type_names[field->type]);
+    if (field->missing && field->type == ET_SCHEMA_INTEGER && !field->fractions &&
+        number != floor(number))
+        return et_fail(error, ET_ECONFIG,
+                       "%sthe default of %s is \"%.60s\", not an integer: correct it, set "
+                       "fractions: true, or make the field real",
+                       where.text, field->name, field->missing);
     return ET_OK;
 }
 
