@@ -139,7 +139,10 @@ int et_fail_errno(et_error *error, const char *format, ...)
     /* GNU's strerror_r returns the text and may not use the buffer; unlike strerror, it is
      * thread-safe. */
     const char *text = strerror_r(number, buffer, sizeof buffer);
-    snprintf(reason, sizeof reason, "%s%s", text, cure_of(number));
+    const bool dash = number == ENOENT && length > 0 &&
+                      !strcmp(error->text + length - (length > 1 ? 2 : 1), length > 1 ? " -" : "-");
+    snprintf(reason, sizeof reason, "%s%s", text,
+             dash ? "; - does not mean standard input here: name a file" : cure_of(number));
     append(error, length, reason);
     return status;
 }

@@ -28,6 +28,11 @@ refused 2 'data: give a subcommand: data analyze t.csv$' data t.csv
 refused 3 'git clone https://huggingface.co/Helsinki-NLP/opus-mt-en-de. and import the folder opus-mt-en-de' import Helsinki-NLP/opus-mt-en-de
 refused 3 'Etude downloads nothing' import Helsinki-NLP/opus-mt-en-de --output new
 
+refused 3 '^etude: cannot open -: No such file or directory; - does not mean standard input here: name a file' \
+    train new --data - --target kind
+refused 3 '^etude: cannot open -: .*; - does not mean standard input here: name a file$' predict m --input -
+refused 3 '^etude: -: .*; - does not mean standard input here: name a file$' translate p --input -
+
 # ---- commands to copy: a shell reads them back as the same words
 cp t.csv "it's a table.csv"
 refused 2 "name it with --data: .etude train --data 'it'.''s a table.csv' ...." train "it's a table.csv" --target kind
