@@ -73,8 +73,11 @@ static et_arena_block *add_block(et_arena *arena, size_t size)
     return block;
 }
 
+/* Without an arena, because et_arena_new found no memory, there is none either. */
 static void *take(et_arena *arena, size_t size)
 {
+    if (!arena)
+        return NULL;
     if (size > SIZE_MAX / 2) { /* so that no sum below overflows */
         arena->failed = true;
         return NULL;

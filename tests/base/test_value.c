@@ -246,6 +246,7 @@ static void test_value__out_of_memory(void **state)
         scarce_end();
         assert_true(calls < 100);
     }
+    assert_null(et_value_dict(NULL)); /* et_arena_new had no memory */
 }
 
 static void test_value__merge_out_of_memory(void **state)
