@@ -465,8 +465,10 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     et_group *group = NULL;
     if (!whole)
         return et_alloc_failed(error, "a pattern");
-    int status = et_group_match(&group, m->params, whole, NULL);
+    int status = et_group_match(&group, m->params, whole, error);
     et_group_free(group);
+    if (status == ET_ENOMEM)
+        return status;
     if (status)
         return et_fail(error, ET_ECONFIG,
                        "et_freeze: no trained parameter matches %s; the first one is %s", pattern,
@@ -476,11 +478,13 @@ static int add_frozen(et_model *m, const char *pattern, et_error *error)
     items[m->frozen.count] = expression;
     const et_strings before = m->frozen;
     m->frozen = (et_strings){ items, before.count + 1 };
-    status = trained_group(m, &group, NULL);
+    status = trained_group(m, &group, error);
     et_group_free(group);
     if (!status)
         return ET_OK;
     m->frozen = before;
+    if (status == ET_ENOMEM)
+        return status;
     return et_fail(error, ET_ECONFIG, "et_freeze: %s leaves no parameter to train", pattern);
 }
 

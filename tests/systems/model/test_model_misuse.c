@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/scarce.h"
+
 static et_model *model;
 static et_arena *arena;
 
@@ -293,6 +295,18 @@ static void test_misuse__of_files(void **state)
     assert_fails(et_model_save(model, NULL, error), ET_ECONFIG, "no name");
     assert_fails(et_freeze(model, "*", error), ET_ECONFIG, "no parameter to train");
     assert_fails(et_freeze(model, "hidden", error), ET_ECONFIG, "hidden/weight");
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        et_error why = ET_ERROR_INIT;
+        et_model *own = open_disc();
+        scarce_begin(n);
+        const int status = et_freeze(own, "hidden*", &why);
+        failed = scarce_failed;
+        et_allocator_set(NULL);
+        et_model_close(own);
+        if (status != (failed ? ET_ENOMEM : ET_OK))
+            fail_msg("allocation %ld: %d, %s", n, status, why.text);
+    }
 }
 
 static void wider(et_scope *s, void *payload)
