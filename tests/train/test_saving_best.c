@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/scarce.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/run/run.h"
 #include "train/run/run_private.h"
@@ -195,6 +196,10 @@ static void test_saving_best__gone(void **state)
     begin(&d, directory, ET_FAILED_SAVE_STOP);
     assert_ok(do_step(&d, 6, 1, error));
     assert_ok(et_run_finish_saves(d.run, 6, error));
+    scarce_begin(0);
+    const int status = et_run_finish_saves(d.run, 6, NULL);
+    scarce_end();
+    assert_int_equal(status, ET_ENOMEM);
     assert_int_equal(unlink(below(directory, "best/best-6.safetensors")), 0);
     assert_fails(et_run_finish_saves(d.run, 6, error), ET_ENOTFOUND,
                  "the best checkpoint, step 6, was saved here, but is missing");

@@ -86,8 +86,9 @@ int et_checkpoint_check_link(const char *name, et_error *error);
 /* Whether path is such a link. */
 bool et_checkpoint_is_best_link(const char *path);
 
-/* Whether the step is the best in best/; false also without memory. */
-bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step);
+/* Whether the step is the best in best/. */
+int et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step, bool *has,
+                            et_error *error);
 
 /* Checks that the disk and the limit on file sizes have room for one more checkpoint, so that no
  * run starts that can never save. ET_ENOSPACE: no room. A save checks the disk again. */

@@ -374,15 +374,15 @@ static int write_newest(et_checkpoints *self, et_error *error)
     return status ? status : commit(self, path, &self->job.written, error);
 }
 
-static int64_t best_step(const et_checkpoints *self)
+/* -1: there is no best. */
+static int best_step(const et_checkpoints *self, int64_t *step, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
-    int64_t step = -1;
-    if (!et_checkpoint_best_info(&info, self->model_dir.text, &arena, NULL))
-        step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
+    int status = et_checkpoint_best_info(&info, self->model_dir.text, &arena, error);
+    *step = status ? -1 : et_value_get(info, ET_CHECKPOINT_STEP)->integer;
     et_arena_release(&arena);
-    return step;
+    return status == ET_ENOTFOUND ? ET_OK : status;
 }
 
 /* Removes a best one before, when info.json names another. */
@@ -402,14 +402,15 @@ static void remove_best(const et_checkpoints *self, int64_t step)
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
-    const int64_t before = best_step(self);
+    int64_t before, now;
+    best_step(self, &before, NULL);
     int status = et_file_write(et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO).text,
                                info->data, info->length, error);
     if (!status) {
         remove_best(self, before);
         remove_best(self, self->best_before);
         self->best_before = self->job.step;
-    } else if (best_step(self) != self->job.step) {
+    } else if (!best_step(self, &now, NULL) && now != self->job.step) {
         unlink(weights);
     }
     self->best_own |= !status;
@@ -437,12 +438,14 @@ bool et_checkpoint_is_best_link(const char *path)
 static int write_best(et_checkpoints *self, et_error *error)
 {
     /* Whether best/ may be written over. */
-    const int64_t step = best_step(self);
+    int64_t step;
+    int status = best_step(self, &step, error);
+    if (status == ET_ENOMEM)
+        return status;
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
     const et_path info = et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO);
     const bool earlier = self->began || et_file_written(info.text) < self->begun;
     const bool own = self->best_own || (!earlier && (self->resumed || of_line));
-    int status;
     if ((!own && (status = set_best_aside(self->best_directory.text, error))) ||
         (status = write_file(self, error)) ||
         (status = write_info(self, self->job.path.text, error)))
@@ -786,12 +789,15 @@ int et_checkpoints_save_held(et_checkpoints *checkpoints, et_error *error)
     return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
 }
 
-bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
+int et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step, bool *has,
+                            et_error *error)
 {
-    return best_step(checkpoints) == step &&
-           et_file_exists(et_checkpoint_file_path(checkpoints->best_directory.text,
-                                                  ET_CHECKPOINT_BEST_PREFIX, step)
-                              .text);
+    int64_t best;
+    int status = best_step(checkpoints, &best, error);
+    *has = best == step && et_file_exists(et_checkpoint_file_path(checkpoints->best_directory.text,
+                                                                  ET_CHECKPOINT_BEST_PREFIX, step)
+                                              .text);
+    return status;
 }
 
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)

@@ -336,9 +336,10 @@ int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
                        et_format_count(best->lost_step).text, best->metric,
                        et_format_value(best->lost_value).text, failure->status ? ": " : "",
                        failure->text, run->options.model_dir, ET_CHECKPOINT_BEST);
-    if (run->saves.best_saved != best->step ||
-        et_checkpoints_has_best(run->checkpoints, best->step))
-        return ET_OK;
+    bool has = run->saves.best_saved != best->step;
+    status = has ? ET_OK : et_checkpoints_has_best(run->checkpoints, best->step, &has, error);
+    if (status || has)
+        return status;
     return et_fail(error, ET_ENOTFOUND,
                    "%s/%s: the best checkpoint, step %s, was saved here, but is missing",
                    run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
