@@ -534,21 +534,24 @@ static void test_model_builder__out_of_memory(void **state)
     (void)state;
     bool failed = true;
     built b;
+    et_job_config *config;
     begin(&b, &own, NULL, ARGS(NULL));
     et_model_builder_release(&b.builder);
-    for (long n = 0; failed; n += 1 + n / 40) {
+    assert_int_equal(et_job_config_local(&config, NULL), ET_OK);
+    for (long n = 0; failed; n++) {
         et_error error = ET_ERROR_INIT;
         et_graph_interfaces graphs;
         scarce_begin(n);
         int status = et_model_builder_init(&b.builder, &own, b.args, b.dataset, &error);
         if (!status)
-            status = et_model_builder_build_graph_interfaces(&b.builder, NULL, &graphs, &error);
+            status = et_model_builder_build_graph_interfaces(&b.builder, config, &graphs, &error);
         et_model_builder_release(&b.builder);
         failed = scarce_failed;
         scarce_end();
         if (status != (failed ? ET_ENOMEM : ET_OK))
             fail_msg("allocation %ld: %d, %s", n, status, error.text);
     }
+    et_job_config_free(config);
     end(&b);
 }
 

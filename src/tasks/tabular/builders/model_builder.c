@@ -435,8 +435,7 @@ static int choose_servers(et_model_builder *self, const et_job_config *config, e
     for (int i = 0; !status && i < et_params_count(params); i++)
         if (!et_device_setter_variable(setter, et_params_name(params, i)))
             status = et_alloc_failed(error, "a device setter");
-    if (!status)
-        et_device_setter_free(setter);
+    et_device_setter_free(setter);
     return status;
 }
 
