@@ -454,8 +454,9 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
     if (!status && !loop->at.within_epoch)
         status =
             et_fail(&loop->error, ET_EUSAGE, "Step loop must be opened within active epoch loop");
-    loop->saves.after_step |= loop->at.ends_step; /* as without the interruption */
-    loop->at.within_step |= loop->at.ends_step;
+    const bool ends = !status && loop->at.ends_step;
+    loop->saves.after_step |= ends; /* as without the interruption */
+    loop->at.within_step |= ends;
     if (!status && loop->at.within_step)
         status = end_step(loop);
     if (!status)

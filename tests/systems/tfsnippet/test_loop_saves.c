@@ -800,6 +800,21 @@ static void resume_and_look(const char *directory, int where)
     looped_free(&l);
 }
 
+/* Outside of its epoch no step resumes, and later calls only return this failure. */
+static void step_outside(const char *directory)
+{
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 4;
+    l.options.checkpoint_dir = directory;
+    looped_begin(&l);
+    assert_false(et_loop_next_step(l.loop, NULL));
+    assert_false(et_loop_within_step(l.loop));
+    assert_int_equal(et_loop_leave(l.loop), ET_EUSAGE);
+    assert_fails(et_loop_end(l.loop, error), ET_EUSAGE, "within active epoch loop");
+    looped_free(&l);
+}
+
 /* If the program is killed right after the call, there is a checkpoint; a step that was open ends
  * when the loop resumes. Children come first: a process that has threads is not forked. */
 static void test_loop_saves__saved_when_it_returns(void **state)
@@ -817,6 +832,7 @@ static void test_loop_saves__saved_when_it_returns(void **state)
         assert_int_equal(left, 0);
         assert_true(is_saved(directories[where], where < 2));
     }
+    step_outside(directories[0]);
     for (int where = 0; where < 3; where++)
         resume_and_look(directories[where], where);
 }
