@@ -439,9 +439,9 @@ static int write_best(et_checkpoints *self, et_error *error)
 {
     /* Whether best/ may be written over. */
     int64_t step;
-    int status = best_step(self, &step, error);
+    int status = best_step(self, &step, NULL);
     if (status == ET_ENOMEM)
-        return status;
+        return et_alloc_failed(error, "the best checkpoint");
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
     const et_path info = et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO);
     const bool earlier = self->began || et_file_written(info.text) < self->begun;

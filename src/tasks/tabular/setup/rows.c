@@ -809,11 +809,11 @@ static int find_delimiter(et_tabular_task *task, et_error *error)
         int status = et_csv_open(&csv, task->paths.items[0], &options, error);
         if (status)
             return status;
-        status = et_csv_next(csv, &row, error);
+        status = et_csv_next(csv, &row, NULL); /* later readers name the mistakes */
         task->delimiter = et_csv_delimiter(csv);
         et_csv_close(csv);
         if (status == ET_ENOMEM)
-            return status;
+            return et_alloc_failed(error, "a row");
     } else if (!is_trained(task) && identity)
         task->delimiter = et_tabular_delimiter_of(identity->values);
     task->known = et_columns_known(et_encoder_row_layout(task->encoder), task->delimiter);
