@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/strbuf.h"
 #include "engine/tensor/params.h"
 #include "tasks/learnt_run.h"
 #include "tasks/translation/decoding/translator_private.h"
@@ -212,23 +213,61 @@ static void assert_alike(et_translator *one, et_translator *other)
     et_hypotheses_free(right);
 }
 
+/* With more settings, in the directory `post`. */
+static et_translator *train_post(const char *settings)
+{
+    char line[1000];
+    snprintf(
+        line, sizeof line,
+        "train --config tiny.yaml --model-dir post --steps 40 --set '{task: {model: "
+        "{length_penalty: length, encoder: {norm_first: false, final_norm: false, "
+        "norm_epsilon: 1e-5}, decoder: {norm_first: false, final_norm: false, norm_epsilon: "
+        "1e-5}}}}' --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=20%s",
+        settings);
+    train(line);
+    return open_at("post", NULL);
+}
+
 static void test_export__huggingface(void **state)
 {
     (void)state;
     et_error error = ET_ERROR_INIT;
     const et_export_options options = { .format = "huggingface" };
-    train("train --config tiny.yaml --model-dir post --steps 40 "
-          "--set '{task: {model: {length_penalty: length, encoder: {norm_first: false, "
-          "final_norm: false, norm_epsilon: 1e-5}, decoder: {norm_first: false, final_norm: false, "
-          "norm_epsilon: 1e-5}}}}' "
-          "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=20");
-    et_translator *run = open_at("post", NULL);
+    et_translator *run = train_post("");
     if (et_translator_export(run, "hf", &options, &error))
         fail_msg("%s", error.text);
     assert_int_equal(et_translator_export(run, "hf", &options, &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "config.json exists"));
     train("import hf --output again");
     et_translator *again = open_at("again", NULL);
+    assert_alike(run, again);
+    et_translator_close(again);
+    et_translator_close(run);
+}
+
+/* A vocabulary without a pad token: targets begin with its token BOS, which pads there. */
+static void test_export__huggingface_without_pad(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    const et_export_options options = { .format = "huggingface" };
+    static const char bos[] = "\x12\x08\xf2\x02\x05<bos>"; /* bos_piece of a trainer_spec */
+    et_strbuf text = ET_STRBUF_INIT;
+    size_t length;
+    char *model = bad_read("run/vocabulary.model", &length), *pad;
+    while ((pad = memmem(model, length, "<pad>", 5)) != NULL)
+        memcpy(pad, "<bos>", 5);
+    et_strbuf_append_bytes(&text, model, length);
+    et_strbuf_append(&text, bos);
+    bad_write("unpadded.model", text.data, text.length);
+    et_strbuf_release(&text);
+    free(model);
+    bad_remove("post");
+    et_translator *run = train_post(" --set task.sentencepiece_model_path=unpadded.model");
+    if (et_translator_export(run, "unpadded", &options, &error))
+        fail_msg("%s", error.text);
+    train("import unpadded --output unpadded_again");
+    et_translator *again = open_at("unpadded_again", NULL);
     assert_alike(run, again);
     et_translator_close(again);
     et_translator_close(run);
@@ -435,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_export__command),
         cmocka_unit_test(test_export__onnx_names),
         cmocka_unit_test(test_export__huggingface),
+        cmocka_unit_test(test_export__huggingface_without_pad),
         cmocka_unit_test(test_export__huggingface_refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);

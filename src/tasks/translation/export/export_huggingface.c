@@ -80,7 +80,7 @@ static et_foreign_model model_of(const et_transformers_folder *of, et_arena *are
         .settings = et_foreign_settings(t->experiment.task, arena),
         .tokens = { of->vocab_size, model.target.count },
         .eos = et_vocabulary_eos(v),
-        .pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v),
+        .pad = et_vocabulary_start(v), /* also without a pad token */
         .start = et_vocabulary_start(v),
         .shared = of->shares || et_export_shares(&model),
         .tied = et_export_ties(&model),
