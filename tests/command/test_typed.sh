@@ -190,6 +190,14 @@ for symbols in "''" '"a b"' '</s>' '<x>, <x>' '<0x41>'; do
     says 3 'user_defined_symbols: ".*": \(give one\|every\|the list has\|this is\)' train $tiny w --data text text \
         --set "task.vocabulary={byte_fallback: true, user_defined_symbols: [$symbols]}"
 done
+paste text text | sed 's/^/>>de<<\t/' >tagged.tsv
+says 0 '' train $tiny columns --set task.train_data.tsv_path=tagged.tsv --steps 1 \
+    --set task.train_data.tag_column=true
+grep -q 'tag_column: the vocabulary gets no token for a tag' err
+says 0 '' train $tiny columns2 --set task.train_data.tsv_path=tagged.tsv --steps 1 \
+    --set task.train_data.tag_column=true,'task.vocabulary.user_defined_symbols=[">>de<<"]'
+grep -q 'tag_column' err && fail 'a warning for nothing'
+says 0 '' translate columns2 --tag '>>de<<' text
 says 3 '^etude: tag: "<unk>": every vocabulary has this token' train $tiny w --data text text --tags '<unk>'
 
 # ---- translate: files in place of streams, and bytes that are no text.

@@ -110,6 +110,9 @@ static int find_symbols(const opening *o, et_strings *symbols, const char ***ite
     for (size_t i = 0; o->role->of[ET_SIDE_SOURCE] && i < input->count; i++) {
         const char *tag = input->texts[i].paths.tag;
         bool is_new = tag && *tag;
+        if (input->texts[i].paths.tag_column && !given->count)
+            et_log(ET_LOG_WARNING, "tag_column: the vocabulary gets no token for a tag of the "
+                                   "column; list the tags in task.vocabulary.user_defined_symbols");
         for (size_t k = 0; k < count && is_new; k++)
             is_new = strcmp(all[k], tag) != 0;
         if (is_new)
