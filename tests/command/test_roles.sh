@@ -160,7 +160,7 @@ cluster="\"cluster\": {\"master\": [\"localhost:$port\"], \"ps\": [\"localhost:$
 task() {
     TF_CONFIG="{\"task\": {\"type\": \"$1\", \"index\": $2}, $cluster}" "$etude" train \
         --experiment tabular/mlp --data learn.csv --target kind --model-dir "$work/roles" \
-        --steps 60 --threads 1 -q ${3:+--keys "$3"} >"log.$1.$2" 2>&1
+        --steps 60 --threads 1 -q ${3:+--keys "$3"} ${4:+--set "$4"} >"log.$1.$2" 2>&1
 }
 "$etude" keys others || fail "keys"
 task ps 0 keys & server=$!
@@ -176,16 +176,21 @@ wait "$server" || { cat log.ps.0 >&2; fail "TF_CONFIG: the server"; }
 wait "$worker" || { cat log.worker.0 >&2; fail "TF_CONFIG: the worker"; }
 [ "$(last roles step)" = 60 ] || fail "TF_CONFIG: step $(last roles step)"
 none_left TF_CONFIG
+[ ! -s log.ps.0 ] && [ ! -s log.worker.0 ] || fail "TF_CONFIG: said without a reason"
 
 # All on this host: without a folder of keys.
 rm -r roles
 TMPDIR=$work
 export TMPDIR
-task ps 0 '' & server=$!
-task worker 0 '' & worker=$!
+task ps 0 '' task.train_data.input_path=new.csv & server=$!
+task worker 0 '' runtime.seed=7 & worker=$!
 task master 0 '' || { cat log.master.0 >&2; fail "keys of this host: the master"; }
 wait "$server" && wait "$worker" || fail "keys of this host: a server or a worker"
 [ "$(last roles step)" = 60 ] || fail "keys of this host: step $(last roles step)"
+grep -q 'ps 0 uses the settings of its master, not .*: the run reads learn.csv, but the command names new.csv' log.ps.0 ||
+    fail "other data than the master's: not said"
+grep -q 'worker 0 uses the settings of its master.* runtime.seed: 0, but now it is 7' log.worker.0 ||
+    fail "other settings than the master's: not said"
 [ "$(stat -c %a "etude-keys-$(id -u)")" = 700 ] || fail "keys of this host: mode of their folder"
 unset TMPDIR
 
@@ -206,6 +211,8 @@ says 2 'exists' "$etude" keys keys
 says 2 '--distributed starts a cluster, but TF_CONFIG names one' \
     env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" "$etude" train --distributed \
     --keys keys --experiment tabular/mlp --data learn.csv --target kind x
+says 2 'task ps 0 has no cluster, and a single node is always the master' env 'TF_CONFIG={"task": {"type": "ps"}}' \
+    "$etude" train --experiment tabular/mlp --data learn.csv --target kind x
 says 2 '--keys: only with a cluster in TF_CONFIG' "$etude" train --keys keys \
     --experiment tabular/mlp --data learn.csv --target kind x
 chmod 644 keys/ps.key

@@ -155,7 +155,7 @@ train d --set task.target=none --steps 3 2>/dev/null && fail "no such target" ||
 [ ! -e d ] || fail "d stays"
 
 # In a folder with other files it leaves these, and the next start may have other settings.
-mkdir -p e/train e/cache && echo mine >e/note && echo mine >e/train/note
+mkdir -p e/train e/cache e/checkpoints && echo mine >e/note && echo mine >e/train/note && echo mine >e/checkpoints/note
 train e --set task.target=none --steps 3 2>/dev/null && fail "no such target" || :
-[ "$(find e | sort | xargs)" = 'e e/cache e/note e/train e/train/note' ] || fail "e: $(find e)"
+[ "$(find e | sort | xargs)" = 'e e/cache e/checkpoints e/checkpoints/note e/note e/train e/train/note' ] || fail "e: $(find e)"
 train e --set task.model.mlp.width=7 --steps 3 2>said || fail "e: $(cat said)"

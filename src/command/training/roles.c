@@ -2,6 +2,9 @@
 #include "command/training/training.h"
 
 #include <signal.h>
+#include <string.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -121,9 +124,50 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
                : et_task_trainer_open(&p->trainer, p->task, p->device, p->params, &options, error);
 }
 
+static void note_file(void *self, const char *path)
+{
+    if (path)
+        et_strbuf_printf(self, " %s", path);
+}
+
+/* Compares the kinds of two experiments and the files that they read. */
+static int check_files(const et_experiment *kept, const et_experiment *now, et_error *error)
+{
+    et_strbuf were = ET_STRBUF_INIT, are = ET_STRBUF_INIT;
+    if (kept->kind != now->kind)
+        return et_fail(error, ET_ECONFIG, "the run is of %s, the command of %s", kept->name,
+                       now->name);
+    if (!kept->kind->reads)
+        return ET_OK;
+    kept->kind->reads(kept->task, note_file, &were);
+    kept->kind->reads(now->task, note_file, &are);
+    int status = ET_OK;
+    if (strcmp(et_strbuf_text(&were), et_strbuf_text(&are)) != 0)
+        status = et_fail(error, ET_ECONFIG, "the run reads%s, but the command names%s",
+                         et_strbuf_text(&were), et_strbuf_text(&are));
+    et_strbuf_release(&were);
+    et_strbuf_release(&are);
+    return status;
+}
+
+/* The command line of this process may name other settings than the master's. */
+static void warn_of_unused(const et_call *call, const et_train_args *args,
+                           et_train_settings *settings, const et_experiment *used,
+                           const et_job_task *task)
+{
+    const et_experiment *own = &settings->experiment;
+    et_error why = ET_ERROR_INIT;
+    if (et_train_configure(settings, args, call->program, &why) ||
+        et_experiment_check_same(used, own, NULL, args->model_dir, false, &why) ||
+        check_files(used, own, &why))
+        et_log(ET_LOG_WARNING,
+               "%s %lld uses the settings of its master, not those of this command: %s", task->type,
+               (long long)task->index, why.text);
+}
+
 /* A worker or a server ends with the master. Only the master handles Ctrl-C. */
-static int serve_or_work(const et_call *call, const et_train_args *args, const et_roles *roles,
-                         et_error *error)
+static int serve_or_work(const et_call *call, const et_train_args *args,
+                         et_train_settings *settings, const et_roles *roles, et_error *error)
 {
     parts p = { .arena = ET_ARENA_INIT };
     const et_job_task *task = et_job_config_task(roles->config);
@@ -134,9 +178,11 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
     signal(SIGINT, SIG_IGN);
     int status = et_cluster_wait(&options, error);
     if (!status && !(status = open_parts(&p, call, args, roles, error)) &&
-        !(status = settle_options(&options, roles, &p.experiment, error)))
+        !(status = settle_options(&options, roles, &p.experiment, error))) {
+        warn_of_unused(call, args, settings, &p.experiment, task);
         status = task->role == ET_JOB_WORKER ? et_cluster_work(p.trainer, &options, error)
                                              : et_cluster_serve(p.trainer, &options, error);
+    }
     et_task_trainer_close(p.trainer);
     if (p.task)
         p.experiment.kind->close(p.task);
@@ -194,7 +240,7 @@ static int be_task(const et_call *call, const et_train_args *args, et_train_sett
     master m = { .cluster = { master_batches, open_master, et_cluster_trainer_close },
                  .roles = roles };
     return et_job_config_master(roles->config) ? train(call, args, settings, &m.cluster, error)
-                                               : serve_or_work(call, args, roles, error);
+                                               : serve_or_work(call, args, settings, roles, error);
 }
 
 /* --distributed. */
@@ -222,6 +268,7 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_train_sett
         return status;
     const bool cluster = et_job_config_distributed(roles.config);
     const bool by_roles = cluster || args->distributed;
+    const et_job_task *task = et_job_config_task(roles.config);
     local self = { call, args, settings };
     const et_local_cluster setup = {
         .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
@@ -235,6 +282,11 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_train_sett
         status = et_fail(error, ET_EUSAGE,
                          "--distributed starts a cluster, but " ET_JOB_CONFIG_VARIABLE
                          " names one as well; remove one of them");
+    else if (!cluster && !et_job_config_master(roles.config))
+        status = et_fail(error, ET_EUSAGE,
+                         "task %s %lld has no cluster, and a single node is always the master; "
+                         "remove \"task\" from " ET_JOB_CONFIG_VARIABLE,
+                         task->type, (long long)task->index);
     else if (!cluster && args->keys)
         status =
             et_fail(error, ET_EUSAGE, "--keys: only with a cluster in " ET_JOB_CONFIG_VARIABLE);

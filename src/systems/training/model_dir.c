@@ -263,8 +263,7 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     *dir = (et_model_dir){ .kind = kind,
                            .path = path,
                            .lock = -1,
-                           .fresh = !et_model_dir_has_run(path) &&
-                                    !et_file_exists_in(path, ET_CHECKPOINT_FOLDER),
+                           .fresh = !et_model_dir_has_run(path),
                            .there = length_there(part.text) };
     status = list_made(dir, error);
     if (!status)
