@@ -323,6 +323,8 @@ says 0 'target  *zip: 3 classes: 45223, 80331, 10115$' train --experiment tabula
     --steps 2 --set task.target_type=class
 says 0 'target  *zip: a number$' train --experiment tabular/linear amounts --data zip.csv --target zip --steps 2
 says 0 'target  *code: 3 classes: 001, 002, 000$' train --experiment tabular/linear codes --data zip.csv --target code --steps 2
+says 3 'target_type is number, but by the schema and features the target zip has classes; change these files' train \
+    --init zips --data zip.csv --set task.target_type=number refused
 says 3 'the target n has 200 different values in 200 rows, too many .*, or make it real in the schema' train \
     --experiment tabular/linear ns --data zip.csv --target n --set task.target_type=class
 { echo 'a,n'; for i in $(seq 2100); do echo "$i,$((i % 1050))"; done; } >wide.csv

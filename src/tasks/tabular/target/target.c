@@ -861,6 +861,13 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
         return et_fail(error, ET_EDATA,
                        "the target %s has only one class (%s): there is nothing to learn",
                        field->column[0], field->classes ? field->label[0] : "none");
+    if (options->target_type &&
+        target->kind->labelled == (options->target_type == ET_TABULAR_TARGET_NUMBER))
+        return et_fail(error, ET_ECONFIG,
+                       "task.target_type is %s, but by the schema and features the target %s %s; "
+                       "change these files, or set task.target_type=auto",
+                       target->kind->labelled ? "number" : "class", field->column[0],
+                       target->kind->noun);
     status = check_loss(target, options, field, error);
     return status ? status : check_settings(target, options, field, error);
 }
