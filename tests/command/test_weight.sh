@@ -41,6 +41,8 @@ done
 cmp some-balanced.out others-balanced.out || fail 'rows of weight 0 change the weights of classes'
 train 3 'class-weights: the class yes has two weights; give one' twice --data some.csv --target y --class-weights yes:3,yes:2
 train 3 'class-weights: all classes have the weight 0' none --data some.csv --target y --class-weights yes:0,no:0
+says 3 'task.class_weights needs initial weights of a run with class weights; leave task.class_weights out' \
+    train none --init some --data some.csv --class-weights balanced
 
 # Only the ratio of weights counts, of classes and of numbers, and with weights of classes as well.
 table 'i % 4 + 1' 0 >one.csv

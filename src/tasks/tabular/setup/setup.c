@@ -728,6 +728,12 @@ static int initialize(et_task *self, et_params *params, et_error *error)
         return et_fail_while(error, status,
                              "a pack begins with the weights of a run, because an export has only "
                              "the networks of its ensemble");
+    if (status == ET_ECONFIG && error &&
+        strstr(error->text, "has no " ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_CLASS_WEIGHT))
+        return et_fail_while(
+            error, status,
+            "task.class_weights needs initial weights of a run with class weights; "
+            "leave task.class_weights out");
     return status ? status : et_tabular_init_from_rows(task, params, error);
 }
 
