@@ -48,8 +48,11 @@ static int read_cost(et_decision *d, const et_decision_classes *target, const ch
         !find_pair(target, text, (size_t)(equals - text), pair))
         return et_fail(error, ET_EUSAGE,
                        "--costs %s: write CLASS:PREDICTION=COST with classes of %s, such as "
-                       "%.40s:%.40s=5",
-                       text, target->target, target->label[0], target->label[1]);
+                       "%.40s:%.40s=5%s",
+                       text, target->target, target->label[0], target->label[1],
+                       strpbrk(target->label[0], ",\"") || strpbrk(target->label[1], ",\"")
+                           ? ", in double quotes if it has a comma: '\"a,b:c=5\"'"
+                           : "");
     if (!(cost >= 0 && isfinite(cost)))
         return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
     double *of = &d->costs[pair[0] * target->count + pair[1]];
