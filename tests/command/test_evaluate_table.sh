@@ -103,7 +103,7 @@ says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST with classes of kind' p
 says 2 'not both' evaluate run new.csv --threshold 0.5 --costs yes:no=3
 says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' evaluate run new.csv --costs yes:maybe=3
 says 2 '--costs yes:no=-1: give a finite cost' evaluate run new.csv --costs yes:no=-1
-awk 'BEGIN { print "x,kind"; for (i = 0; i < 40; i++) printf "%d,\"%s\"\n", i, i % 4 > 1 ? "a, b" : "c" }' >comma.csv
+awk 'BEGIN { print "x,kind"; for (i = 0; i < 40; i++) printf "%d,\"%s\"\n", i * i % 23, (i % 4 > 1 ? "a, b" : "c") }' >comma.csv
 says 0 '^done' train comma --experiment tabular/linear --data comma.csv --target kind --steps 1
 says 2 'such as .*=5, in double quotes if it has a comma: .*"a,b:c=5"' predict comma --input comma.csv --costs 'a, b:c=3'
 says 0 '"label": "a, b"' predict comma --input comma.csv --costs '"a, b:c=1e6"'
