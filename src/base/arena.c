@@ -26,6 +26,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/plain.h"
 
 /* gcc defines a macro, clang has a feature. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -147,13 +148,13 @@ char *et_arena_printf(et_arena *arena, const char *format, ...)
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(aside, sizeof aside, format, arguments);
+    int length = et_plain_vprint(aside, sizeof aside, format, arguments);
     va_end(arguments);
     char *text = length < 0 ? NULL : et_arena_alloc(arena, (size_t)length + 1);
     if (text && (size_t)length < sizeof aside)
         memcpy(text, aside, (size_t)length + 1);
     else if (text)
-        vsnprintf(text, (size_t)length + 1, format, again);
+        et_plain_vprint(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

@@ -17,7 +17,7 @@
 static int format_plain(et_error *error, const char *format, va_list arguments)
 {
     char text[ET_ERROR_TEXT_MAX];
-    if (vsnprintf(text, sizeof text, format, arguments) < 0)
+    if (et_plain_vprint(text, sizeof text, format, arguments) < 0)
         return -1;
     et_plain_copy(error->text, sizeof error->text, text);
     return (int)strlen(error->text);

@@ -48,7 +48,7 @@ void et_log(et_log_level level, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     /* Without a line end: whether there are lines is the callback's to know. */
-    vsnprintf(text, sizeof text, format, arguments);
+    et_plain_vprint(text, sizeof text, format, arguments);
     va_end(arguments);
     et_plain_copy(plain, sizeof plain, text);
     if (log_fn)

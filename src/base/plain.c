@@ -1,6 +1,8 @@
 #include "base/plain.h"
 
+#include <locale.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -105,4 +107,16 @@ void et_plain_copy(char *to, size_t size, const char *text)
         used += length;
     }
     to[used] = 0;
+}
+
+/* glibc has a static object for the C locale: this allocates nothing. */
+int et_plain_vprint(char *text, size_t size, const char *format, va_list arguments)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = c ? uselocale(c) : (locale_t)0;
+    int length = vsnprintf(text, size, format, arguments);
+    if (c) {
+        uselocale(before);
+        freelocale(c);
+    }
+    return length;
 }

@@ -12,6 +12,7 @@
 #ifndef ETUDE_BASE_PLAIN_H
 #define ETUDE_BASE_PLAIN_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,5 +23,8 @@ void et_plain_walk(const char *text, size_t length, bool lines, et_plain_fn *fn,
 /* The same on one line, without allocation, also in a signal handler. The result is cut before the
  * first character that has no room, and is terminated; size > 0. `to` may not overlap with text. */
 void et_plain_copy(char *to, size_t size, const char *text);
+
+/* As vsnprintf in the C locale, also if the program has another one. */
+int et_plain_vprint(char *text, size_t size, const char *format, va_list arguments);
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <etude/loop_log.h>
+
 #include "base/arena.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"
@@ -35,6 +37,16 @@ static void check(void)
     assert_string_equal(et_strbuf_text(&yaml), "a: 0.1\nb: 1.0e-08\n");
     assert_int_equal(et_json_parse(&value, &arena, "{\"a\": 0.1}", 10, "text", NULL), 0);
     assert_true(et_value_get(value, "a")->real == 0.1);
+    et_error error = ET_ERROR_INIT;
+    et_fail_while(&error, et_fail(&error, ET_EFAIL, "%g", 1.5), "%.1f", 2.5);
+    assert_string_equal(error.text, "2.5: 1.5");
+    et_strbuf_reset(&json);
+    et_strbuf_printf(&json, "%.5f", 1e15);
+    assert_string_equal(et_strbuf_text(&json), "1000000000000000.00000");
+    assert_string_equal(et_arena_printf(&arena, "%.15g", 0.1), "0.1");
+    char duration[ET_DURATION_TEXT_MAX];
+    et_humanize_duration(62.5, false, duration);
+    assert_string_equal(duration, "1m 2.5s");
     et_strbuf_release(&json);
     et_strbuf_release(&yaml);
     et_arena_release(&arena);

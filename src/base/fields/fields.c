@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/plain.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 
@@ -74,7 +75,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(const reader *reading, c
     char text[ET_ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    et_plain_vprint(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *where = path ? et_fields_locate(&reading->from, path, line) : NULL;
     return where ? et_fail(reading->error, ET_ECONFIG, "%s: %s", where, text) : no_memory(reading);

@@ -86,14 +86,14 @@ void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
     char aside[256];
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(aside, sizeof aside, format, arguments);
+    int length = et_plain_vprint(aside, sizeof aside, format, arguments);
     /* A broken multibyte text under %ls and the like. */
     if (length < 0)
         buffer->failed = true;
     else if ((size_t)length < sizeof aside)
         et_strbuf_append_bytes(buffer, aside, length);
     else if (reserve(buffer, (size_t)length)) {
-        vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
+        et_plain_vprint(buffer->data + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;
     }
     va_end(again);

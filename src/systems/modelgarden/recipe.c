@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "engine/kernel/gemm/gemm.h"
@@ -106,7 +107,7 @@ bool et_recipe_has_length(const et_experiment *experiment)
 static double number_of(const et_value *value)
 {
     if (value->kind == ET_VALUE_STRING)
-        return -1000 * strtod(value->string, NULL);
+        return -1000 * et_decimal_read(value->string, NULL);
     et_assert(et_value_is_number(value));
     return et_value_number(value);
 }

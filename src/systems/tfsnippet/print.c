@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/vector.h"
@@ -271,7 +272,7 @@ static void format(void *payload, const char *name, double value, char *text, si
     (void)payload;
     char duration[ET_DURATION_TEXT_MAX];
     if (!et_logger_is_time(name)) {
-        snprintf(text, size, "%.6g", unsigned_nan(value));
+        et_decimal_print(text, size, 6, 0, unsigned_nan(value));
         return;
     }
     et_humanize_duration(value, false, duration);
@@ -320,7 +321,7 @@ void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT
         if (count > 0)
             append(text, number, words ? units[i].word : units[i].unit, words && count > 1);
     }
-    snprintf(number, sizeof number, "%.4g", left);
+    et_decimal_print(number, sizeof number, 4, 0, left);
     if (left > 2.3e-16)
         append(text, number, words ? " second" : "s", words && left > 1);
     else if (!*text)

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/numbers/decimal.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
@@ -107,10 +108,10 @@ const char *et_level_text(const et_reading *value, char buffer[32], size_t *leng
     if (!value->numeric || (value->text && is_plain(value->text, value->length)))
         return value->text;
     const bool whole = value->number == floor(value->number);
-    int size =
-        snprintf(buffer, 32, whole ? "%.0f" : "%.17g", value->number == 0 ? 0.0 : value->number);
+    int size = et_decimal_print(buffer, 32, whole ? 0 : 17, whole,
+                                value->number == 0 ? 0.0 : value->number);
     if (size >= 32)
-        size = snprintf(buffer, 32, "%.17g", value->number);
+        size = et_decimal_print(buffer, 32, 17, 0, value->number);
     *length = (size_t)size;
     return buffer;
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/numbers/decimal.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "data/table/schema/schema.h"
@@ -72,8 +73,8 @@ static void append_full(et_strbuf *out, float value)
         return;
     }
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value)
+        et_decimal_print(text, sizeof text, digits, 0, (double)value);
+        if ((float)et_decimal_read(text, NULL) == value)
             break;
     }
     append_pointed(out, text);
@@ -98,8 +99,8 @@ static void append_double(const et_prediction_lines *lines, et_strbuf *out, doub
         /* Prints as few digits as this accuracy needs. */
         char text[40];
         for (int digits = 6; digits <= 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, value);
-            if (fabs(strtod(text, NULL) - value) <= STEP * scale)
+            et_decimal_print(text, sizeof text, digits, 0, value);
+            if (fabs(et_decimal_read(text, NULL) - value) <= STEP * scale)
                 break;
         }
         append_pointed(out, text);

@@ -394,8 +394,8 @@ static int score_quantiles(const et_scored_targets *of, const et_validation_rows
         (status = score_median(of, s, logs, error)))
         return status;
     for (int64_t k = 0; k < s->width && !status; k++) {
-        char name[40];
-        snprintf(name, sizeof name, "q%.15g", of->level[k]);
+        char name[40] = "q";
+        et_decimal_print(name + 1, sizeof name - 1, 15, 0, of->level[k]);
         score_level(s, k, of->level[k], own);
         status = et_scores_log(of_level, own, PREFIX, group_of(logs, name), error);
     }
