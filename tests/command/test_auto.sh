@@ -163,6 +163,8 @@ says 0 '^gone  *killed ' runs gone
 # Nothing is left out before there is something to keep.
 says 75 . train none --experiment tabular/auto --target kind --data t.csv --epochs 1000000 \
     --set trainer.early_stopping.patience=0 --time-limit 0:00:01
+says 75 '^left out .*: give a new run a longer --time-limit to train more$' train none --time-limit 0:00:01 --data t.csv \
+    --target kind --epochs 1000000 --set trainer.early_stopping.patience=0
 
 # A table says how long its trainings take; what does not fit into the budget is left out with a line.
 says 0 '^left out     pack (about 0:[0-9]*), tabm (about 0:[0-9]*): give a longer --time-limit to train more$' train short \

@@ -47,6 +47,7 @@ typedef struct series {
     et_model_dir directory;
     bool complete; /* the run has its model */
     bool set_up;   /* the directory has a run to keep */
+    bool resumed;  /* the run is not new */
     int64_t begun; /* 1: after a stop, the directory stays as it is */
     et_device *device;
     et_params *params;
@@ -243,7 +244,8 @@ static int claim(series *s, et_error *error)
 {
     et_experiment kept;
     const et_identity none = { NULL, NULL };
-    if (!et_model_dir_has_run(s->args->model_dir)) {
+    s->resumed = et_model_dir_has_run(s->args->model_dir);
+    if (!s->resumed) {
         et_experiment_resolve_precision(&s->experiment);
         return write_settings(s, error);
     }
@@ -354,7 +356,8 @@ static void say_plan(series *s)
                          run->candidate->count);
     SAY(s, "%-12s %s\n", run->count > 1 ? "candidates" : "training", et_strbuf_text(&text));
     if (run->left_out)
-        SAY(s, "left out     %s: give a longer --time-limit to train more\n", run->left_out);
+        SAY(s, "left out     %s: give a %slonger --time-limit to train more\n", run->left_out,
+            s->resumed ? "new run a " : "");
     if (run->count > 1 && s->args->time_limit > 0)
         SAY(s, "time limit   %s for all trainings\n", et_format_duration(s->args->time_limit).text);
     else if (run->count > 1)
