@@ -77,8 +77,9 @@ ET_API int et_source_begin(et_source *source, const char *reader, et_error *erro
 /* Closes the pass that is open, if any, where it is. */
 ET_API void et_source_end(et_source *source);
 /* Reads the next batch, and opens and closes passes itself: after the last batch of a pass
- * filled[0] is 0, and the next call begins another pass. Fails like et_source_begin and
- * et_source_next. Source: DataFlow.next_batch of TFSnippet. */
+ * filled[0] is 0, and the next call begins another pass. A source that repeats has no such end:
+ * batch->epoch tells its passes apart. Fails like et_source_begin and et_source_next. Source:
+ * DataFlow.next_batch of TFSnippet. */
 ET_API int et_source_next_batch(et_source *source, et_batch *batch, et_error *error);
 
 /* ---- sources ---- */

@@ -126,8 +126,8 @@ ET_API int et_task_trainer_train_step(et_task_trainer *trainer, et_source *itera
 ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *logs,
                                           et_error *error);
 
-/* One evaluation: begin, num_steps batches (may be 0; -1: all), end. If the data end before
- * num_steps, a warning says so. */
+/* One evaluation: begin, num_steps batches (may be 0; -1: all of one pass, also of data that
+ * repeat), end. If the data end before num_steps, a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);
 /* Resets metrics and state, and puts averaged weights into the store. The functions below are

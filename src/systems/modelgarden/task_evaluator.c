@@ -388,13 +388,15 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
     return status;
 }
 
-/* A batch for the evaluator's class; another rank's batch is skipped. */
-static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
+/* A batch for the evaluator's class; another rank's batch is skipped. all: the trainer's data are
+ * evaluated without a number of steps, so they end with their first pass, also if they repeat. */
+static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool all, bool *more,
+                           et_error *error)
 {
     et_validation *v = &t->validation;
     bool mine = false;
     int status = take(t, iterator, error);
-    *more = !status && has_batch(v);
+    *more = !status && has_batch(v) && !(all && !iterator && v->batch->epoch > 0);
     if (*more)
         status = et_eval_shard_next(&v->shard, v->batch, &mine, error);
     v->taken = v->taken && mine;
@@ -515,7 +517,7 @@ static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_task_trainer *t = trainer_of(evaluator);
     et_validation *v = &t->validation;
-    int status = step_and_reduce(t, NULL, more, error);
+    int status = step_and_reduce(t, NULL, !evaluator->limit, more, error);
     if (status || !evaluator->counts)
         return status;
     v->steps += *more;
@@ -613,7 +615,7 @@ static int loop_set(et_task_trainer *t, et_source *iterator, int64_t num_steps, 
 {
     for (int64_t i = 0; num_steps < 0 || i < num_steps; i++) {
         bool more;
-        int status = step_and_reduce(t, iterator, &more, error);
+        int status = step_and_reduce(t, iterator, num_steps < 0, &more, error);
         if (status)
             return status;
         if (!more && num_steps > 0)

@@ -121,6 +121,27 @@ static void test_task_members__evaluation_steps(void **state)
     bench_close(&b);
 }
 
+/* Data that repeat: all of them are one pass; with a number of steps they go on. */
+static void test_task_members__evaluates_one_pass(void **state)
+{
+    (void)state;
+    bench b;
+    et_task_trainer_given given = { 0 };
+    bench_init(&b, &own_class);
+    assert_ok(mock_data(NULL, true, &given.validation_dataset, error));
+    b.r.trainer_options.given = &given;
+    assert_ok(bench_open(&b, error));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
+        assert_float_equal(logged(&b, "counter"), 3, 0);
+        assert_ok(et_evaluate(b.evaluator, 0, -1, NULL, NULL, b.logs, error));
+        assert_float_equal(logged(&b, "counter"), 3, 0);
+        assert_ok(et_task_trainer_evaluate(b.r.trainer, 5, b.logs, error));
+        assert_float_equal(logged(&b, "counter"), 5, 0);
+    }
+    bench_close(&b);
+}
+
 /* ---- the program's own batches and outputs ---- */
 
 typedef struct given {
@@ -641,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_task_members__train_by_parts),
         cmocka_unit_test(test_task_members__evaluate_by_parts),
         cmocka_unit_test(test_task_members__evaluation_steps),
+        cmocka_unit_test(test_task_members__evaluates_one_pass),
         cmocka_unit_test(test_task_members__overridden),
         cmocka_unit_test(test_task_members__overridden_alone),
         cmocka_unit_test(test_task_members__has_state),
