@@ -154,11 +154,15 @@ static size_t footnote(const et_md_mask *m, const line *l)
     return end + 2 + run(m, end + 2, l->end, " \t") - l->at;
 }
 
-/* import and export of MDX; they end at an empty line, or where their code ends. */
+/* import and export of MDX, and +---+---+, a grid table of Pandoc, whose columns are positions;
+ * they end at an empty line, or where their code ends. */
 static bool is_module(const et_md_mask *m, const line *l)
 {
     static const char *const exports[] = { "export const ", "export default ", "export function ",
                                            "export let ",   "export {",        "export * " };
+    if (begins(m, l->at, l->end, "+-") && find(m, l->at, l->end, "-+") < l->end &&
+        run(m, l->at, l->end, "+-:") == l->end - l->at)
+        return true;
     for (size_t i = 0; i < sizeof exports / sizeof *exports; i++)
         if (begins(m, l->from, l->end, exports[i]))
             return true;
