@@ -151,6 +151,8 @@ static void test_documents__spans(void **state)
         ":Name",
         "$t(key)",
         "$t(a.b, { \"count\": {{n}} })",
+        "{$a.b|escape:\"html\"}",
+        "{if $a > 1}",
     };
     static const char *const texts[] = { "50% of all", "a { b }", "$ 3", "%",  "{",
                                          "{{",         "100 %",   "a@b", "@",  "{a b}",

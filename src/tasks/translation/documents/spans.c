@@ -54,13 +54,15 @@ static bool has(rest r, size_t skip, const char *text)
     return r.left >= skip + length && !memcmp(r.at + skip, text, length);
 }
 
-/* {name}, {/name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name],
- * with skip bytes before the bracket. Braces after $ and # may have expressions. */
+/* {name}, {/name}, {0:.2f}, {{ name }}, {% if name %}, ${name}, #{name}, %{name}, $[name], {if $a}
+ * of Smarty, with skip bytes before the bracket. Braces after $ and # may have expressions. */
 static size_t bracketed(rest r, size_t skip)
 {
     static const char inner[] = WORDS ".,:!#$-|+<>=%[]";
     const bool twice = has(r, skip, "{{"), statement = !skip && has(r, 1, "%");
-    const bool any = statement || twice || (skip && *r.at != '%' && has(r, skip, "{"));
+    const size_t plain = run(r, 1, NAMES " ", PLACEHOLDER_MAX);
+    const bool any = statement || twice || (skip && *r.at != '%' && has(r, skip, "{")) ||
+                     (has(r, 1 + plain, "$") && run(r, 2 + plain, LETTERS, 1));
     const char *end = twice               ? "}}"
                       : statement         ? (*r.at == '<' ? "%>" : "%}")
                       : has(r, skip, "[") ? "]"
