@@ -61,7 +61,8 @@ typedef struct et_prediction {
 
 /* Predicts rows of CSV. Each row is a text without line end, with values in the schema's order,
  * with or without the targets. ET_EDATA: the error names the first row that cannot be predicted; a
- * lenient predictor puts the failure into the row's prediction instead. On failure *out is NULL. */
+ * lenient predictor puts the failure into the row's prediction instead. ET_EUSAGE: predictor is
+ * NULL. On failure *out is NULL. */
 ET_API int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_t count,
                                 et_predictions **out, et_error *error);
 

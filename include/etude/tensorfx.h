@@ -29,9 +29,9 @@
  *             et_model_builder_init(&builder, &et_feed_forward_builder, args, dataset, &error) ||
  *             et_model_trainer_new(&trainer, NULL, &error) ||
  *             et_model_trainer_train(trainer, &builder, &job_args, &model, &error) ||
- *             et_predictor_predict(model, row, 1, &found, &error))
+ *             (model && et_predictor_predict(model, row, 1, &found, &error)))
  *             fprintf(stderr, "%s\n", help ? help : error.text);
- *         else
+ *         else if (found)
  *             printf("%s\n", et_predictions_at(found, 0).label);
  *         et_predictions_free(found);
  *         et_predictor_close(model);

@@ -108,6 +108,7 @@ static void test_predictor__rows(void **state)
     ok(et_predictor_predict(p, NULL, 0, &found, &error), &error);
     assert_int_equal(et_predictions_count(found), 0);
     et_predictions_free(found);
+    assert_int_equal(et_predictor_predict(NULL, rows, 1, &found, NULL), ET_EUSAGE);
     et_predictions_free(NULL);
     et_predictor_close(p);
 }

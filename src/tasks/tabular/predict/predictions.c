@@ -236,9 +236,12 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
 int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_t count,
                          et_predictions **out, et_error *error)
 {
+    *out = NULL;
+    if (!predictor)
+        return et_fail(error, ET_EUSAGE,
+                       "no model is given to predict with; only the master of a cluster gets one");
     const et_csv_options options = { .delimiter = ',', .missing = predictor->model->csv.missing };
     call c = { .p = predictor, .cells = cells_of_text, .rows = rows };
-    *out = NULL;
     if (count && !rows)
         return et_fail(error, ET_EDATA, "%zu rows to predict, but the array is NULL", count);
     et_csv_scanner_init(&c.scanner, &options);
