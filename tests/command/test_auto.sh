@@ -243,6 +243,17 @@ says 0 . export wave_folds --format onnx --output wave_folds.onnx
 says 0 '^linear  *keeps its own values of task.model.mlp.dropout$' train mine --experiment \
     tabular/auto --target kind --data t.csv --epochs 1 --dropout 0.3
 grep -q 'dropout: 0.3' mine/members/mlp_1/params.yaml || fail 'a setting is not passed on'
+# Settings that depend on others that are given, too, and defaults of a candidate that these switch off.
+says 0 '^done' train --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=1,task.n_splits=2 \
+    --set 'trainer.optimizer_config.optimizer={type: sgd, sgd: {momentum: 0.9}}' \
+    --set 'trainer.optimizer_config.learning_rate={type: cosine, cosine: {initial_learning_rate: 0.004}}' --model-dir cosine
+! grep -q '^linear  *keeps' out || fail 'the line says that a setting is not given'
+for model in linear mlp; do
+    grep -q 'momentum: 0.9' cosine/members/${model}_1/params.yaml &&
+        grep -q 'initial_learning_rate: 0.004' cosine/members/${model}_1/params.yaml || fail "$model: a setting is lost"
+done
+says 0 '^candidates .*pack' train new --experiment tabular/auto --target kind --data t.csv --dry-run \
+    --set trainer.optimizer_config.optimizer.type=muon
 one='works with one model, but tabular/auto trains several: name one, for example --experiment tabular/mlp$'
 for option in '--profile p.json' '--mode eval' '--mode continuous_eval' '--mode train' '--distributed'; do
     # shellcheck disable=SC2086

@@ -83,7 +83,9 @@ static void tell(void *listener, const char *line)
  * and Etude prints this. */
 
 typedef struct giving {
-    const et_experiment *run, *candidate;
+    const et_experiment *run;
+    et_experiment *candidate;
+    bool applies;      /* each value, because later settings may depend on it */
     const char *alone; /* a setting to leave out; NULL: none */
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
@@ -112,6 +114,8 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
             continue;
         } else if (et_fields_is_open(g->candidate->table, g->candidate, name)) {
             et_value_append_copy(out, v->key, v);
+            if (g->applies) /* a wrong value is refused later */
+                (void)et_experiment_assign(g->candidate, "", name, v, out->arena, NULL);
         } else {
             et_strbuf_printf(g->unused, "%s%s", g->unused->length ? ", " : "", name);
         }
@@ -128,16 +132,22 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
                        const et_value *usual, et_error *error)
 {
     et_experiment own;
-    et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
-    const giving g = { &s->experiment, &own, s->class->alone, &unused };
-    et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena);
+    et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT, off = ET_STRBUF_INIT;
+    const giving g = { &s->experiment, &own, true, s->class->alone, &unused };
+    const giving without = { &s->experiment, &own, false, NULL, &off };
+    const char *defaults = candidate->training->defaults;
+    et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena), *parsed = NULL;
     int status = et_experiment_begin(&own, s->call->program, candidate->training->experiment,
                                      &s->arena, error);
+    if (!status && defaults)
+        status = et_yaml_parse_value(&parsed, &s->arena, defaults, candidate->name, error);
+    if (!status && defaults)
+        status = et_experiment_set(&own, defaults, &s->arena, error);
     if (!status && given)
         keep_given(&g, given, now, usual, "");
-    if (!status && candidate->training->defaults)
-        status = et_yaml_parse_value(&all, &s->arena, candidate->training->defaults,
-                                     candidate->name, error);
+    /* Defaults that the given settings switch off have no effect. */
+    if (!status && all && parsed)
+        keep_given(&without, all, parsed, NULL, "");
     if (!status && given && all)
         status = et_value_merge(all, given, error);
     if (!status && all && all->first)
@@ -147,6 +157,7 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
                      ? et_alloc_failed(error, "settings")
                      : et_file_write(given_path(s, candidate).text, et_strbuf_text(&text),
                                      text.length, error);
+    et_strbuf_release(&off);
     if (!status && unused.length)
         SAY(s, "%-12s keeps its own values of %s\n", candidate->name, et_strbuf_text(&unused));
     et_strbuf_release(&text);
@@ -622,6 +633,8 @@ static int try_candidate(series *s, int which, et_error *error)
     const double began = et_clock_monotonic();
     for (int i = 0; i < candidate->count && !entry->done && !status; i++)
         status = train(s, candidate, i, error);
+    if (status == ET_ECONFIG)
+        et_fail_while(error, status, "candidate %s", candidate->name);
     if (status == ET_EINTERRUPTED && s->args->ends > 0 &&
         et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 && has_done(s))
         return leave_out(s, which, "the time limit ended its training", error);
