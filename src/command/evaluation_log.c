@@ -4,7 +4,6 @@
 #include "command/evaluation_log.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

@@ -11,7 +11,6 @@
 #include "command/print.h"
 #include "formats/safetensors/safetensors.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/artifact/artifact.h"
 
 void et_exporting_tell(const et_exporting_args *args, const char *checkpoint, int64_t step)
 {

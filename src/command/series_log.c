@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "systems/modelgarden/series.h"
 #include "systems/training/session.h"
 #include "train/checkpoint/artifact/artifact.h"

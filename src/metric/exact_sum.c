@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include <etude/state.h>
 
 #define LAST       (ET_EXACT_DIGITS - 1)

@@ -12,7 +12,6 @@
 
 #include <etude/log.h>
 
-#include "base/alloc.h"
 #include "base/files/file.h"
 
 /* Names that the warning has in full. */

@@ -4,7 +4,6 @@
 #include "command/translation/translation_commands.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

@@ -21,7 +21,6 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
-#include "command/options/options.h"
 #include "command/print.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/experiment.h"

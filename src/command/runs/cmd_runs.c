@@ -19,7 +19,6 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/options.h"
 #include "command/print.h"
 #include "command/runs/histories.h"
 #include "command/runs/history.h"

@@ -5,9 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/files/file.h"
@@ -17,10 +15,8 @@
 #include "formats/safetensors/manifest.h"
 #include "systems/modelgarden/series.h"
 #include "systems/training/session.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
-#include "train/run/options.h"
 
 /* ---- names ---- */
 

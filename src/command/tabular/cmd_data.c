@@ -24,7 +24,6 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
-#include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"

@@ -18,7 +18,6 @@
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/vector.h"
-#include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/tabular/decision.h"
@@ -27,7 +26,6 @@
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/ensemble/ensemble.h"
 #include "tasks/tabular/setup/setup.h"
-#include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/target/target.h"
 
 /* Most classes whose matrix is printed. For more classes: most confusions, lines and curves

@@ -9,7 +9,6 @@
 #include "base/numbers/decimal.h"
 #include "command/options/options.h"
 #include "tasks/tabular/predict/predict.h"
-#include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target/target.h"
 
 /* ---- costs ---- */

@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/numbers/decimal.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"

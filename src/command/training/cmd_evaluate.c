@@ -18,7 +18,6 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "engine/comm/comm.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/training/session.h"

@@ -20,7 +20,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/fields/settings.h"
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/text/format.h"

@@ -11,12 +11,10 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/format.h"
-#include "base/values/value.h"
 #include "command/lost_file.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "engine/comm/comm.h"
 #include "train/run/inner_loop.h"
 
 /* ---- --dry-run ---- */

@@ -13,7 +13,6 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 
 /* A line's record: these numbers, then the text. */
 typedef struct numbers {

@@ -2,8 +2,6 @@
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "command/command.h"
-#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/translation/translation_commands.h"

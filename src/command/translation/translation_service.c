@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "command/translation/libretranslate.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"

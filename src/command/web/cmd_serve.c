@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
 #include "command/options/ensemble.h"

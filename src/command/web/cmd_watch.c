@@ -31,7 +31,6 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "command/command.h"
-#include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/runs/histories.h"
 #include "command/runs/history.h"

@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
 #include "base/text/unicode.h"
-#include "base/values/value.h"
 
 /* ---- headers ---- */
 

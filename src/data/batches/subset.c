@@ -19,7 +19,6 @@
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
 #include "base/options.h"
-#include "data/batches/source.h"
 #include "engine/tensor/tensor.h"
 
 #define CHUNK      256

@@ -23,7 +23,6 @@
  * To write a rule: give() every input its part; call is_needed() first if making it adds a node;
  * end with not_differentiable() if there is no derivative. */
 #include <etude/ops.h>
-#include <etude/pass.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "formats/events/progress.h"

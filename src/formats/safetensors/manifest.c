@@ -46,7 +46,6 @@
 #include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
 

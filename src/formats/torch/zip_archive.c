@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/files/file.h"
 #include "base/files/library.h"
 
 /* zip_open is libzip.open, and so on. */

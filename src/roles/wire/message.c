@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <etude/job_config.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"

@@ -12,7 +12,6 @@
 #include "base/text/strbuf.h"
 #include "data/batches/source.h"
 #include "engine/exec/pass.h"
-#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/tensor.h"

@@ -21,7 +21,6 @@
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
-#include "metric/metric.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
 #include "train/step/trainer.h"

@@ -30,7 +30,6 @@
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/checkpoint/state.h"
 #include "train/ranks/ranked.h"
 #include "train/task/task_private.h"
 

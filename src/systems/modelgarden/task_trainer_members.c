@@ -5,9 +5,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "engine/optim/optimizer.h"
 #include "formats/events/log_names.h"
-#include "metric/metric.h"
 #include "train/step/trainer.h"
 
 /* ---- the begin of an inner loop, and the logs at its end ---- */

@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/options.h"
 #include "base/text/strbuf.h"
 #include "data/batches/source.h"
 #include "formats/events/log_names.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/checkpoint.h>
 #include <etude/comm.h>
 #include <etude/log.h>
 

@@ -4,7 +4,6 @@
 #include "systems/training/evaluation.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -13,7 +12,6 @@
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/checkpoint/identity.h"
 #include "train/ranks/compare.h"
 #include "train/ranks/eval_shard.h"
 

@@ -27,7 +27,6 @@
 #include "base/vector.h"
 #include "formats/events/event.h"
 #include "formats/events/progress.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
 #include "train/run/run.h"
 

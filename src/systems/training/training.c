@@ -24,7 +24,6 @@
 #include "base/text/format.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
-#include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
@@ -34,7 +33,6 @@
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
 #include "train/ranks/broadcast.h"
-#include "train/step/trainer.h"
 #include "train/task/task_private.h"
 
 /* ---- lines for people, at the start and the end ---- */

@@ -42,7 +42,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
 #include "base/threads/thread.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/fields/fields.h"
 #include "formats/events/log_names.h"
 
 /* A whole name wins over a nested one, at every depth. */

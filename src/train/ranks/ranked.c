@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/threads/thread.h"
-#include "engine/exec/device.h"
 #include "engine/tensor/params.h"
 #include "train/ranks/bucket_sum.h"
 

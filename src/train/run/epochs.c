@@ -1,7 +1,5 @@
 #include <etude/epochs.h>
 
-#include "base/alloc.h"
-
 bool et_epochs_begin(et_epochs *self)
 {
     if (self->inside || self->epoch_steps < 1)

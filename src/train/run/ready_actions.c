@@ -10,7 +10,6 @@
 #include "base/files/file.h"
 #include "base/options.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "train/checkpoint/metric_name.h"
 
 /* ---- persisted values ---- */

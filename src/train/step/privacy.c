@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/numbers/philox.h"
-#include "engine/exec/device.h"
 #include "engine/tensor/params.h"
 #include "train/step/reducer.h"
 

@@ -1,7 +1,6 @@
 /* etude keys: the keys of a cluster (roles/wire/keys.h). */
 
 #include "command/command.h"
-#include "command/options/options.h"
 #include "roles/wire/keys.h"
 
 typedef struct keys_options {

@@ -23,8 +23,6 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
-#include "base/values/value.h"
-#include "command/command.h"
 #include "command/options/ensemble.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"

@@ -21,7 +21,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "command/command.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/outputs.h"

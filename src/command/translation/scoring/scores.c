@@ -19,8 +19,6 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "base/values/value.h"
-#include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"

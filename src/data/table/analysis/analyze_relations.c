@@ -11,7 +11,6 @@
 #include "base/files/checksum.h"
 #include "base/sort.h"
 #include "base/text/format.h"
-#include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/analysis/column_use.h"
 

@@ -23,7 +23,6 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
-#include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/schema/date_text.h"
 

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"

@@ -7,7 +7,6 @@
  * constant column has span 0 and divisor 1, so nothing is divided by zero. */
 #include "data/table/features/encoder_private.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

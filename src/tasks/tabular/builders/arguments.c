@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
-#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "command/options/options.h"

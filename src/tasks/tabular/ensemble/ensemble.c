@@ -14,27 +14,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/class_scores.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "base/values/json.h"
-#include "base/values/value.h"
-#include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/ensemble/ensemble_private.h"
-#include "tasks/tabular/members.h"
 #include "tasks/tabular/networks/networks.h"
-#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target/target.h"
-#include "train/checkpoint/run_names.h"
 
 #define ROUNDS 32
 

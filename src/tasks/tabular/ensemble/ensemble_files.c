@@ -12,7 +12,6 @@
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/members.h"
-#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/target/target.h"
 

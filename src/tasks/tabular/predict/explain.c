@@ -14,8 +14,6 @@
 #include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "base/threads/thread.h"
-#include "base/values/value.h"
-#include "base/vector.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 #include "formats/events/log_names.h"

@@ -13,9 +13,7 @@
 #include "base/numbers/decimal.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "data/table/schema/schema.h"
 #include "metric/class_scores.h"
-#include "tasks/tabular/tabular_task.h"
 
 enum { LABEL = -1, KEY = -2, NUMBER = -3, INTERVAL = -4, KEPT = -5 }; /* KEPT - i: kept column i */
 

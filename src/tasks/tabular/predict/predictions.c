@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/threads/thread.h"
 #include "base/vector.h"
 #include "data/table/rows/csv_scan.h"

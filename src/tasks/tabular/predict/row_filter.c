@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/threads/thread.h"
-#include "base/values/value.h"
 #include "tasks/tabular/predict/prediction_lines.h"
 
 #define STANDARD_INPUT "standard input"

@@ -16,7 +16,6 @@
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
-#include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 
 /* ---- drawn rows ---- */

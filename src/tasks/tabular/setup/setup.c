@@ -31,7 +31,6 @@
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/safetensors.h"
-#include "metric/class_scores.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"

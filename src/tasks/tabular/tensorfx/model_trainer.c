@@ -30,7 +30,6 @@
 #include "base/files/file.h"
 #include "base/stages.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "data/table/table_set.h"
 #include "formats/events/log_names.h"
 #include "roles/cluster.h"

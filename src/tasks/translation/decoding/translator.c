@@ -28,20 +28,15 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/files/file.h"
 #include "base/text/unicode.h"
 #include "base/threads/thread.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "engine/tensor/params.h"
-#include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_private.h"
-#include "tasks/translation/import/import.h"
-#include "tasks/translation/settings/translation_kind.h"
 #include "tasks/translation/settings/translation_options.h"
-#include "train/checkpoint/checkpoint.h"
 
 void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn, void *payload)
 {

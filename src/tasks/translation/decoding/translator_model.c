@@ -7,7 +7,6 @@
 #include "base/assert.h"
 #include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary.h"
-#include "engine/graph/graph.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "engine/tensor/params.h"
 #include "tasks/translation/decoding/translator_private.h"

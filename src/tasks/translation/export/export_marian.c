@@ -13,7 +13,6 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "formats/numpy/npz.h"
 #include "formats/torch/transformers_files.h"

@@ -12,7 +12,6 @@
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
-#include "engine/graph/graph.h"
 #include "formats/torch/transformers_files.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/import/import_private.h"

@@ -12,7 +12,6 @@
 #include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/kernel/positions.h"
 #include "formats/marian/marian_model.h"

@@ -5,10 +5,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
-#include "base/files/file.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/vocabulary_check.h"
-#include "train/checkpoint/run_names.h"
 
 static const et_vocabulary_role shared[] = {
     { "shared",
