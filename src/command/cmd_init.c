@@ -175,7 +175,7 @@ static int write_file(const init_options *args, const char *file, const et_strbu
     }
     struct stat info;
     const bool there = !lstat(file, &info), link = there && S_ISLNK(info.st_mode);
-    if (there && !args->force)
+    if (there && !args->force && !S_ISDIR(info.st_mode))
         return et_fail(error, ET_EDENIED,
                        "%s exists%s: add --force to replace it, or name another file", file,
                        link ? ", a symbolic link" : "");

@@ -54,6 +54,8 @@ done <<END
 5|with --accept-changes the run resumes from its last checkpoint|train e $linear --set $huge,trainer.checkpoint_interval=1
 3|dangling exists, a symbolic link: add --force|init dangling
 3|link exists, a symbolic link: add --force|init link
+3|a.table is a directory, not a file; name a regular file|init a.table
+2|watch: takes one directory, but found a.table and a.translator|watch a.table a.translator
 0|written: link, in place of the symbolic link; the file that the link pointed to is unchanged|init link --force
 END
 [ "$(cat there)" = here ] || fail 'init --force wrote through a link'

@@ -595,7 +595,7 @@ static const et_option options[] = { ET_OPTION_TEXT(watch_options, directory, "m
                                                     "a run, or a directory with runs below it"),
                                      ET_WEB_PORT(watch_options, web.port, PORT),
                                      ET_OPTION_GROUP(watch_options, web, et_web_options),
-                                     ET_OPTION_WORD(watch_options, directory, "[DIR]", "run"),
+                                     ET_OPTION_WORD(watch_options, directory, "[DIR]", "directory"),
                                      ET_OPTION_END };
 
 const et_usage et_usage_watch = {
