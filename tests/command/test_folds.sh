@@ -294,6 +294,12 @@ for from in whole.safetensors whole/model.safetensors; do
     says 2 '^etude: --init .*: this run is made of several models; name one of the runs in [wR][^ ]*/members$' \
         train refused --experiment tabular/mlp --target kind --data t.csv --init $from
 done
+# Each model has settings that depend on others that are given, too.
+says 0 '^done' train given --experiment tabular/mlp --target kind --data t.csv --folds 2 --steps 2 \
+    --set 'task.model={type: resnet, resnet: {width: 24}}' --set 'trainer.optimizer_config.optimizer={type: sgd, sgd: {momentum: 0.9}}'
+! grep 'keeps its own values' out || fail 'the line says that a setting is not given'
+grep -q '^      width: 24' given/members/mlp_2/params.yaml && grep -q 'momentum: 0.9' given/members/mlp_2/params.yaml ||
+    fail 'a setting is lost'
 says 3 '^etude: --last: whole is a run of several models and has no checkpoints; name one of the runs in whole/members$' \
     average whole --last 2 --output mean.safetensors
 

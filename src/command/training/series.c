@@ -116,7 +116,7 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
             et_value_append_copy(out, v->key, v);
             if (g->applies) /* a wrong value is refused later */
                 (void)et_experiment_assign(g->candidate, "", name, v, out->arena, NULL);
-        } else {
+        } else if (et_fields_is_open(g->run->table, g->run, name)) {
             et_strbuf_printf(g->unused, "%s%s", g->unused->length ? ", " : "", name);
         }
     }
