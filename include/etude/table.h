@@ -38,9 +38,10 @@ ET_API void et_table_close(et_table *table); /* NULL allowed; after the training
 ET_API et_source *et_table_source(et_table *table);
 
 /* name: "linear", "feed_forward", "mlp", "mlp_small", "resnet", "ft_transformer", "realmlp" or
- * "tabm", with the settings of `etude list tabular/NAME`; settings: changes to them,
- * "task.model.mlp.width=64". NULL: none. Its optimizer, seed and type of activations are settings.
- * ET_ECONFIG: a setting that et_fit has, such as "trainer.train_steps". */
+ * "tabm", with the settings of `etude list tabular/NAME`, except task.features: the features are
+ * those of the table. settings: changes to them, "task.model.mlp.width=64". NULL: none. Its
+ * optimizer, seed and type of activations are settings. ET_ECONFIG: a setting that et_fit has, such
+ * as "trainer.train_steps", or that only et_table_open can use, such as "task.features.drop". */
 ET_API int et_model_for_table(et_model **out, et_table *table, const char *name,
                               const char *settings, et_error *error);
 

@@ -298,6 +298,11 @@ static void test_table_model__misuse(void **state)
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
         assert_fails(et_model_for_table(&model, table, "mlp", lost[i], error), ET_ECONFIG,
                      "no effect on a model object");
+    static const char *const late[] = { "task.features.only=[age]", "task.target_type=number",
+                                        "task.id=age", "task.schema_path=/nowhere" };
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++)
+        assert_fails(et_model_for_table(&model, table, "mlp", late[i], error), ET_ECONFIG,
+                     "give it to et_table_open");
     assert_ok(et_model_for_table(&model, table, "mlp",
                                  "runtime.seed=3,trainer.optimizer_config.optimizer.adamw."
                                  "weight_decay_rate=0.2",

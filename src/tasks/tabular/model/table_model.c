@@ -84,14 +84,21 @@ static const char *first_other(const et_value *before, const et_value *now, cons
     return found;
 }
 
+static const char *first_of(const char *const *paths, const et_value *before, const et_value *now,
+                            et_arena *arena)
+{
+    const char *other = NULL;
+    for (int i = 0; before && now && paths[i] && !other; i++)
+        other = first_other(et_value_path(before, paths[i]), et_value_path(now, paths[i]), paths[i],
+                            arena);
+    return other;
+}
+
 static int check_taken(const et_value *before, const et_experiment *e, et_arena *arena,
                        et_error *error)
 {
     const et_value *now = et_experiment_tree(e, arena);
-    const char *other = NULL;
-    for (int i = 0; now && refused[i] && !other; i++)
-        other = first_other(et_value_path(before, refused[i]), et_value_path(now, refused[i]),
-                            refused[i], arena);
+    const char *other = first_of(refused, before, now, arena);
     if (!before || !now)
         return et_alloc_failed(error, "settings");
     if (et_privacy_in(e->kind->fields, e->task))
@@ -111,6 +118,25 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
     return ET_OK;
 }
 
+/* Settings that have had their effect when the table was opened. */
+static const char *const analyzed[] = {
+    "task.schema_path", "task.metadata_path", "task.features_path",
+    "task.features",    "task.target_type",   "task.id",
+    "task.entries",     "task.quantiles",     NULL
+};
+
+static int set_of_model(et_experiment *e, const char *settings, et_arena *arena, et_error *error)
+{
+    const et_value *before = et_experiment_tree(e, arena);
+    int status = et_experiment_set(e, settings, arena, error);
+    const char *other = first_of(analyzed, before, et_experiment_tree(e, arena), arena);
+    return status || !other ? status
+                            : et_fail(error, ET_ECONFIG,
+                                      "%s has no effect on a model, because its table is open: "
+                                      "give it to et_table_open",
+                                      other);
+}
+
 /* Settings of an experiment, "tabular/mlp", for a file, with two more layers of settings or NULL.
  */
 static int table_experiment(et_experiment *e, const et_table *table, const char *name,
@@ -124,7 +150,7 @@ static int table_experiment(et_experiment *e, const et_table *table, const char 
     if ((status = assign(e, "task.train_data.input_path", table->path, arena, error)) ||
         (table->target && (status = assign(e, "task.target", table->target, arena, error))) ||
         (table->settings && (status = et_experiment_set(e, table->settings, arena, error))) ||
-        (settings && (status = et_experiment_set(e, settings, arena, error))) ||
+        (settings && (status = set_of_model(e, settings, arena, error))) ||
         (status = et_experiment_complete(e, error)) ||
         (status = check_taken(before, e, arena, error)))
         return status;
