@@ -24,7 +24,7 @@ typedef struct et_summary et_summary;
 ET_API int et_summary_new(et_summary **out, et_error *error);
 ET_API void et_summary_free(et_summary *summary); /* NULL allowed */
 
-/* Stored as float32, as in TensorBoard. */
+/* Stored as float32, as in TensorBoard. ET_EDATA, here and below: the tag is not UTF-8. */
 ET_API int et_summary_add_scalar(et_summary *summary, const char *tag, double value,
                                  et_error *error);
 

@@ -112,6 +112,9 @@ static void test_sink__names_of_folders(void **state)
     assert_ok(et_sink_events_open(&sink, in(state, "names"), positions, error));
     et_value_set_float(et_value_set_dict(values, "a/../../b"), "loss", 1);
     assert_fails(et_sink_write(sink, 2, values, error), ET_EDATA, "a/../../b");
+    et_value *bytes = et_value_dict(&arena);
+    et_value_set_float(bytes, "\xff", 1);
+    assert_fails(et_sink_write(sink, 2, bytes, error), ET_EDATA, "\\xff: the name of the value");
     assert_ok(et_sink_close(sink, error));
     assert_false(file_is_there(in(state, "b")));
     et_arena_release(&arena);

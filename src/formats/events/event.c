@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/vector.h"
 #include "formats/events/event.pb-c.h"
@@ -185,6 +186,10 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
                     et_error *error)
 {
     event_message event = ETUDE__EVENT__EVENT__INIT;
+    for (size_t i = 0; i < count; i++)
+        if (!et_utf8_valid(values[i].tag, strlen(values[i].tag), NULL))
+            return et_fail(error, ET_EDATA, "%s: the name of the value is not UTF-8",
+                           values[i].tag);
     int status = follow(events, error);
     if (status)
         return status;

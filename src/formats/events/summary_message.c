@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
+#include "base/text/unicode.h"
 #include "formats/records/packed.h"
 
 typedef Etude__Event__Value value_message;
@@ -45,6 +46,8 @@ static int add(et_summary *summary, const char *tag, value_message *value, et_er
     Etude__Event__Summary message = ETUDE__EVENT__SUMMARY__INIT;
     if (!tag || !*tag)
         return et_fail(error, ET_EUSAGE, "a value of a summary has no tag");
+    if (!et_utf8_valid(tag, strlen(tag), NULL))
+        return et_fail(error, ET_EDATA, "the tag %s of a summary is not UTF-8", tag);
     value->tag = (char *)tag; /* packed, not changed */
     message.n_value = 1;
     message.value = &value;

@@ -105,6 +105,8 @@ static void test_summary_collector__mistakes(void **state)
                  ET_EUSAGE, "no tag");
     assert_fails(et_summary_collector_add_histogram(top, "x/", kernel, true, NULL, error),
                  ET_EUSAGE, "no tag");
+    assert_fails(et_summary_collector_add_histogram(top, "\xff", kernel, false, NULL, error),
+                 ET_EDATA, "\\xff of a summary is not UTF-8");
     assert_null(et_summary_collector_merge(top, &length));
     assert_null(et_summary_stack_collection(stack, "a", &length));
     assert_null(et_summary_stack_collection(stack, NULL, &length));
