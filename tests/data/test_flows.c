@@ -306,6 +306,19 @@ static void test_factory__positions(void **state)
     }
 }
 
+static int begin_nothing(void *payload, int64_t epoch, et_error *error)
+{
+    (void)payload, (void)epoch, (void)error;
+    return ET_OK;
+}
+
+static int fill(void *payload, et_batch *batch, et_error *error)
+{
+    (void)error;
+    batch->filled[0] = *(const int64_t *)payload;
+    return ET_OK;
+}
+
 static void test_factory__mistakes(void **state)
 {
     (void)state;
@@ -339,6 +352,19 @@ static void test_factory__mistakes(void **state)
     const et_factory factory = { .begin = counted_begin, .next = counted_next };
     assert_fails(et_factory_open(&source, &empty, &factory, true, error), ET_ECONFIG,
                  "batch of 0 samples");
+    const et_layout full = {
+        .kinds = 1, .fields = 1, .kind = { "sample" }, .capacity = { 4 }, .field = &field
+    };
+    int64_t filled = 5;
+    assert_ok(et_factory_open(
+        &source, &full, &(et_factory){ .payload = &filled, .begin = begin_nothing, .next = fill },
+        false, error));
+    assert_ok(et_batch_new(&batch, &source->layout, error));
+    assert_fails(et_source_next(source, batch, error), ET_EDATA, "filled with 5 of 4 samples");
+    filled = -1;
+    assert_fails(et_source_next(source, batch, error), ET_EDATA, "filled with -1 of 4 samples");
+    et_batch_free(batch);
+    et_source_close(source);
 }
 
 /* ---- cache ---- */

@@ -81,7 +81,8 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
                        element ? "too large for any memory" : "its type is invalid");
     if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
-                       elements < 1 ? "its rows are empty" : "this name is reserved for batches");
+                       elements < 1 ? "its rows are empty or too large"
+                                    : "this name is reserved for batches");
     for (int i = 0; i < k; i++)
         if (!strcmp(array->name, self->field[i].name))
             return et_fail(error, ET_ECONFIG, "array %s: another array has this name", array->name);

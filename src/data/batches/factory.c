@@ -89,6 +89,11 @@ static int factory_next(et_source *source, et_batch *batch, et_error *error)
             return status;
         number_rows(self, batch);
         status = next(self, batch, error);
+        for (int k = 0; !status && k < batch->layout->kinds; k++)
+            if (batch->filled[k] < 0 || batch->filled[k] > batch->layout->capacity[k])
+                status = et_fail(error, ET_EDATA, "a batch is filled with %lld of %lld %ss",
+                                 (long long)batch->filled[k], (long long)batch->layout->capacity[k],
+                                 batch->layout->kind[k]);
         if (status)
             return status;
         if (batch->filled[0]) {
