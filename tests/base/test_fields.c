@@ -273,6 +273,7 @@ static void test_fields__epochs(void **state)
     }
     assert_int_equal(set_field(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 250) == 7);
+    assert_true(et_field_steps(INT64_MIN, 1) == INT64_MAX / 1000 + 1);
     /* A setting by its alias; the later one wins, and the member's own name is saved. */
     assert_int_equal(set_field(&steps, &given, "passes", "2.5", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 100) == 250);

@@ -229,6 +229,8 @@ static void test_sequence_search__failures(void **state)
         assert_int_equal(et_sequence_search_run(&found, &initial, 1, &bad[i], fails, NULL, &error),
                          ET_ECONFIG);
     const et_sequence_options good = { .vocabulary = TOKENS, .max_length = 3 };
+    assert_int_equal(et_sequence_search_run(&found, &initial, 1, NULL, fails, NULL, &error),
+                     ET_EUSAGE);
     assert_int_equal(
         et_sequence_search_run(&found, &initial, INT64_MAX, &good, fails, NULL, &error),
         ET_ECONFIG);

@@ -31,6 +31,7 @@ static void test_checkpoint_weights__load_weights(void **state)
     const char *directory = in(state, "weights");
     SAVE(directory, 6);
     char *path;
+    assert_int_equal(et_checkpoint_newest(&path, NULL, NULL), ET_ENOTFOUND);
     assert_ok(et_checkpoint_newest(&path, directory, error));
     et_params *params = toy_params(TOY_ROWS), *other = toy_params(TOY_ROWS + 1);
     toy t = toy_new(6);

@@ -269,7 +269,7 @@ int64_t et_field_steps(int64_t member, int64_t epoch_steps)
     et_assert(epoch_steps >= 0);
     if (member >= 0)
         return member;
-    int64_t steps = llround((double)-member * (double)epoch_steps / EPOCH);
+    int64_t steps = llround(-(double)member * (double)epoch_steps / EPOCH);
     return steps > 0 ? steps : 1;
 }
 

@@ -577,8 +577,8 @@ static bool shape_EMBED_COLUMNS(et_node *node)
     if (!is_matrix(ids) || dtype(node, 0) != ET_I32 || ids.size[1] != count)
         return refuse(node, "not int32 ids with one column for each table", 0, 1);
     for (int i = 0; i < count; i++) {
-        width += columns[i].width;
-        if (columns[i].rows < 1 || columns[i].width < 1) {
+        if (columns[i].rows < 1 || columns[i].width < 1 ||
+            __builtin_add_overflow(width, columns[i].width, &width)) {
             et_graph_poison(node->graph, "%s (%s): column %d has %lld rows of width %lld",
                             node->name, et_op_name(node->op), i, (long long)columns[i].rows,
                             (long long)columns[i].width);

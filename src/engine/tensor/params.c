@@ -82,7 +82,7 @@ static et_params *whole(const et_params *params)
 /* In double, rounded once: the same bits on every machine. */
 et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
 {
-    return (et_init){ ET_INIT_UNIFORM, (float)sqrt(6.0 / (double)(fan_in + fan_out)) };
+    return (et_init){ ET_INIT_UNIFORM, (float)sqrt(6.0 / ((double)fan_in + (double)fan_out)) };
 }
 
 int et_params_new(et_params **out, et_error *error)

@@ -635,7 +635,9 @@ int et_model_predict(et_model *m, const void *x, int64_t count, void *out, et_er
                        "et_model_pass on a batch of yours");
     if (count < 0 || (count && (!x || !out)))
         return et_fail(error, ET_EUSAGE, "et_model_predict: %lld samples, and %s", (long long)count,
-                       !x ? "x is NULL" : "out is NULL");
+                       count < 0 ? "no number below 0 is allowed"
+                       : !x      ? "x is NULL"
+                                 : "out is NULL");
     const bool shown = et_model_show_average(m);
     const int64_t size = size_of(m, m->x);
     int status = ET_OK;

@@ -161,7 +161,7 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
 {
     et_safetensors *file;
     int64_t step;
-    int status = et_checkpoint_newest_file(&file, &step, path, model_dir, error);
+    int status = et_checkpoint_newest_file(&file, &step, path, model_dir ? model_dir : "", error);
     et_safetensors_close(file);
     return status;
 }

@@ -295,6 +295,8 @@ static void test_misuse__of_files(void **state)
     assert_fails(et_model_save(model, NULL, error), ET_ECONFIG, "no name");
     assert_fails(et_freeze(model, "*", error), ET_ECONFIG, "no parameter to train");
     assert_fails(et_freeze(model, "hidden", error), ET_ECONFIG, "hidden/weight");
+    assert_fails(et_model_predict(model, points, -3, inside, error), ET_EUSAGE,
+                 "no number below 0");
     bool failed = true;
     for (long n = 0; failed; n++) {
         et_error why = ET_ERROR_INIT;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/options.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/decoding/sampling.h"
 
@@ -198,8 +199,8 @@ int et_sequence_search_run(et_sequence_search **out, const int32_t *initial, int
                            void *payload, et_error *error)
 {
     *out = NULL;
-    int status = check_options(options, count, error);
-    if (status)
+    int status = et_options_need(options, "et_sequence_options", error);
+    if (status || (status = check_options(options, count, error)))
         return status;
     et_sequence_search *s;
     if (ET_ALLOC_ZERO(s, 1, "a search", error))
