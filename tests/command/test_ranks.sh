@@ -261,7 +261,7 @@ says 0 'etude launch' launch --help
 says 0 '^a -n 1 --restart=2 -- --help$' launch -n 2 echo a -n 1 --restart=2 -- --help
 says 2 'before the command' launch train -n 2 run
 for signal in TERM HUP XCPU USR1; do
-    says 9 '' launch -n 1 sh -c "trap 'exit 9' $signal; kill -$signal \$PPID; while :; do sleep 0.1; done"
+    says 9 caught launch -n 1 sh -c "trap 'echo caught; exit 9' $signal; kill -$signal \$PPID; while :; do sleep 0.1; done"
 done
 
 # ---- MPI -----------------------------------------------------------------------------------------
