@@ -254,6 +254,15 @@ for model in linear mlp; do
 done
 says 0 '^candidates .*pack' train new --experiment tabular/auto --target kind --data t.csv --dry-run \
     --set trainer.optimizer_config.optimizer.type=muon
+# The settings of a run of several models, given again, are those of its candidates; a model is none of them.
+says 0 '^done' train again --config cosine/params.yaml --set task.ensemble=[]
+for model in linear mlp; do
+    cmp cosine/members/$model.yaml again/members/$model.yaml || fail "$model: other settings"
+done
+for model in resnet mlp; do
+    try 3 '^etude: task.model.type: tabular/auto trains several models; to train one, name its experiment with --experiment' \
+        refused --set task.model.type=$model
+done
 one='works with one model, but tabular/auto trains several: name one, for example --experiment tabular/mlp$'
 for option in '--profile p.json' '--mode eval' '--mode continuous_eval' '--mode train' '--distributed'; do
     # shellcheck disable=SC2086

@@ -86,6 +86,7 @@ typedef struct giving {
     const et_experiment *run;
     et_experiment *candidate;
     bool applies;      /* each value, because later settings may depend on it */
+    bool whole;        /* the file of a run gave all settings, so usual values are not the user's */
     const char *alone; /* a setting to leave out; NULL: none */
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
@@ -110,7 +111,8 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
                 keep_given(g, group, v, other, name);
             if (group && group->first)
                 et_value_append(out, v->key, group);
-        } else if (other && et_json_same(v, other) && !et_fields_was_given(&g->run->given, name)) {
+        } else if (other && et_json_same(v, other) &&
+                   (g->whole || !et_fields_was_given(&g->run->given, name))) {
             continue;
         } else if (et_fields_is_open(g->candidate->table, g->candidate, name)) {
             et_value_append_copy(out, v->key, v);
@@ -133,8 +135,10 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
 {
     et_experiment own;
     et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT, off = ET_STRBUF_INIT;
-    const giving g = { &s->experiment, &own, true, s->class->alone, &unused };
-    const giving without = { &s->experiment, &own, false, NULL, &off };
+    const bool whole =
+        s->run->count > 1 && et_fields_was_given(&s->experiment.given, s->class->model);
+    const giving g = { &s->experiment, &own, true, whole, s->class->alone, &unused };
+    const giving without = { &s->experiment, &own, false, false, NULL, &off };
     const char *defaults = candidate->training->defaults;
     et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena), *parsed = NULL;
     int status = et_experiment_begin(&own, s->call->program, candidate->training->experiment,
@@ -205,6 +209,14 @@ static int make_settings(series *s, et_error *error)
     const et_value *other = et_fields_effective(usual.table, &usual, &s->arena);
     status = now && other ? et_directory_make(et_path_of(s->run_dir, ET_SERIES_FOLDER).text, error)
                           : et_alloc_failed(error, "settings");
+    if (!status && s->run->count > 1 &&
+        et_fields_was_given(&s->experiment.given, s->class->model) &&
+        (!et_fields_was_given(&s->experiment.given, s->class->alone) ||
+         !et_json_same(et_value_path(now, s->class->model), et_value_path(other, s->class->model))))
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: %s trains several models; to train one, name its experiment with "
+                         "--experiment (`%s list` shows all)",
+                         s->class->model, s->experiment.name, s->call->program->name);
     for (int i = 0; i < s->run->count && !status; i++) {
         const et_series_candidate *candidate = &s->run->candidate[i];
         et_arena arena = ET_ARENA_INIT;

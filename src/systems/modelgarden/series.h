@@ -85,6 +85,7 @@ typedef struct et_series_trained {
 
 typedef struct et_series {
     const char *alone; /* a setting that only the run has: "task.budget"; NULL: none */
+    const char *model; /* the setting in which the experiments of candidates differ */
     /* Settings and groups that each of several candidates has for itself, unless they are given;
      * NULL ends the list. Not NULL. */
     const char *const *own;

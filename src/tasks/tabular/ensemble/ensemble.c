@@ -774,6 +774,7 @@ static const char *const own[] = { "task.model",
 const et_series et_tabular_series = {
     .own = own,
     .alone = "task.budget",
+    .model = "task.model.type",
     .wanted = wanted,
     .candidate = candidate_at,
     .adopt = adopt,
