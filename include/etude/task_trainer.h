@@ -52,10 +52,11 @@ typedef struct et_task_trainer_given {
      *   eval_reduce       et_task_aggregate_logs; state is a dict, empty at first
      *   eval_end          fills logs; aggregated_logs NULL: there is no state
      *
-     * A function that does not call it skips this work. A loop begins with its first step, or at
-     * its end if it has no steps; a controller's loop ends with a log. After eval_end the trained
-     * weights are always restored. An evaluation that fails or is interrupted has no eval_end. If
-     * one of the last three is given, rank 0 evaluates for all. */
+     * A function that does not call it skips this work. The last three and both functions of
+     * inputs may not begin, continue or end an evaluation by another call (ET_EUSAGE). A loop
+     * begins with its first step, or at its end if it has no steps; a controller's loop ends with a
+     * log. After eval_end the trained weights are always restored. An evaluation that fails or is
+     * interrupted has no eval_end. If one of the last three is given, rank 0 evaluates for all. */
     int (*train_loop_begin)(void *self, et_task_trainer *trainer, et_error *error);
     int (*train_loop_end)(void *self, et_task_trainer *trainer, et_value *logs, et_error *error);
     int (*eval_begin)(void *self, et_task_trainer *trainer, et_error *error);

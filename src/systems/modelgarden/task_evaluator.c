@@ -286,17 +286,36 @@ static int begin_metrics(et_task_trainer *t, et_error *error)
 
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error);
 
+/* In these functions the batch, the state or the weights are in use. */
+static int refuse_inside(const et_task_trainer *t, et_error *error)
+{
+    static const char *const names[ET_GIVEN_HOOKS] = {
+        [ET_GIVEN_EVAL_BEGIN] = "eval_begin",
+        [ET_GIVEN_EVAL_REDUCE] = "eval_reduce",
+        [ET_GIVEN_EVAL_END] = "eval_end",
+        [ET_GIVEN_NEXT_TRAIN_INPUTS] = "next_train_inputs",
+        [ET_GIVEN_NEXT_EVAL_INPUTS] = "next_eval_inputs",
+    };
+    for (int i = 0; i < ET_GIVEN_HOOKS; i++)
+        if (names[i] && t->in_given[i])
+            return et_fail(error, ET_EUSAGE,
+                           "%s of %s calls a function of the evaluation: call the function between "
+                           "steps",
+                           names[i], et_task_name(t->task));
+    return ET_OK;
+}
+
 /* comm: ranks that share the evaluation until its end; NULL: this rank evaluates all batches. */
 static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
     et_task_trainer_sane(t);
-    int status = v->batch ? ET_OK : prepare(t, error);
+    int status = refuse_inside(t, error);
+    if (status || (!v->batch && (status = prepare(t, error))))
+        return status;
     et_arena_release(&v->arena);
     v->results = NULL;
     v->stateless = false;
-    if (status)
-        return status;
     if (v->sets && !(v->results = et_value_dict(&v->arena)))
         return et_alloc_failed(error, "an evaluation");
     if ((status = begin_set(t, comm, 0, error)))
@@ -321,14 +340,17 @@ static int take(et_task_trainer *t, et_source *iterator, et_error *error)
     et_task_trainer_sane(t);
     if (!v->begun)
         return not_begun(t, error);
-    if (v->taken)
-        return ET_OK;
+    int status = refuse_inside(t, error);
+    if (status || v->taken)
+        return status;
     v->took_own = v->took_own || !iterator;
     et_arena_release(&v->step_arena);
     v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
-    int status = t->given.next_eval_inputs
-                     ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
-                     : et_source_next(source, v->batch, error);
+    t->in_given[ET_GIVEN_NEXT_EVAL_INPUTS] = true;
+    status = t->given.next_eval_inputs
+                 ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
+                 : et_source_next(source, v->batch, error);
+    t->in_given[ET_GIVEN_NEXT_EVAL_INPUTS] = false;
     if (!status && v->extra && et_value_failed(v->extra))
         status = et_alloc_failed(error, "inputs of a step");
     v->taken = !status;
@@ -487,7 +509,9 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
 {
     et_validation *v = &t->validation;
     bool *inside = &t->in_given[ET_GIVEN_EVAL_END];
-    int status = ET_OK;
+    int status = refuse_inside(t, error);
+    if (status)
+        return status;
     if (logs && t->given.eval_end) {
         *inside = true;
         status = t->given.eval_end(t->given.self, t, state ? state : v->state, logs, error);

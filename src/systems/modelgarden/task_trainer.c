@@ -190,8 +190,8 @@ static int run_step(et_trainer *trainer, et_error *error)
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
     int status;
-    if ((status = et_task_trainer_check_idle(t, error)) ||
-        (status = et_task_trainer_begin_loop(t, error)) || (status = remake(t, error)))
+    if ((status = et_task_trainer_begin_loop(t, error)) ||
+        (status = et_task_trainer_check_idle(t, error)) || (status = remake(t, error)))
         return status;
     t->step.count = trainer->step;
     status = et_step_take(&t->step, error);
@@ -430,8 +430,17 @@ static int see_batch(void *self, et_step *step, et_error *error)
 
 static int next_batch(void *self, et_source *source, et_batch *batch, et_error *error)
 {
-    const et_task_trainer_given *given = &((et_task_trainer *)self)->given;
-    return given->next_train_inputs(given->self, source, batch, error);
+    et_task_trainer *t = self;
+    bool *inside = &t->in_given[ET_GIVEN_NEXT_TRAIN_INPUTS];
+    if (*inside)
+        return et_fail(error, ET_EUSAGE,
+                       "next_train_inputs of %s calls a function of a step: read the batch with "
+                       "et_source_next",
+                       et_task_name(t->task));
+    *inside = true;
+    int status = t->given.next_train_inputs(t->given.self, source, batch, error);
+    *inside = false;
+    return status;
 }
 
 static int open_step(et_task_trainer *t, et_error *error)

@@ -55,6 +55,8 @@ typedef enum et_given_hook {
     ET_GIVEN_EVAL_BEGIN,
     ET_GIVEN_EVAL_REDUCE,
     ET_GIVEN_EVAL_END,
+    ET_GIVEN_NEXT_TRAIN_INPUTS,
+    ET_GIVEN_NEXT_EVAL_INPUTS,
     ET_GIVEN_HOOKS,
 } et_given_hook;
 

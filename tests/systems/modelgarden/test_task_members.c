@@ -589,6 +589,51 @@ static void test_task_members__overridden_alone(void **state)
     bench_close(&b);
 }
 
+/* Overriding functions that call a function of the step or the evaluation in which they are. */
+static et_task_trainer *under_way;
+
+static int train_in_next(void *self, et_source *iterator, et_batch *batch, et_error *error)
+{
+    (void)self, (void)batch;
+    return et_task_trainer_next_train_inputs(under_way, iterator, &(et_batch *){ NULL }, error);
+}
+
+static int next_in_next(void *self, et_source *iterator, et_batch *batch, et_value *extra,
+                        et_error *error)
+{
+    (void)self, (void)batch;
+    return et_task_trainer_next_eval_inputs(under_way, iterator, &(et_batch *){ NULL }, extra,
+                                            error);
+}
+
+static int end_in_reduce(void *self, et_task_trainer *t, et_value *state,
+                         const et_value *step_outputs, et_error *error)
+{
+    (void)self, (void)state, (void)step_outputs;
+    return et_task_trainer_eval_end(t, NULL, NULL, error);
+}
+
+static void test_task_members__overridden_within(void **state)
+{
+    (void)state;
+    et_task_trainer_given own[] = { { .next_train_inputs = train_in_next },
+                                    { .next_eval_inputs = next_in_next },
+                                    { .eval_reduce = end_in_reduce } };
+    static const char *const says[] = { "next_train_inputs of own calls",
+                                        "next_eval_inputs of own calls",
+                                        "eval_reduce of own calls" };
+    for (int i = 0; i < 3; i++) {
+        bench b;
+        open_overridden(&b, &own_class, &own[i]);
+        under_way = b.r.trainer;
+        assert_fails(i ? et_task_trainer_evaluate(under_way, -1, b.logs, error)
+                       : et_task_trainer_train(under_way, 1, b.logs, error),
+                     ET_EUSAGE, says[i]);
+        assert_fails(et_task_trainer_eval_end(under_way, NULL, b.logs, error), ET_EUSAGE, "begun");
+        bench_close(&b);
+    }
+}
+
 /* Without a state the task's aggregation is no part of an evaluation. */
 static void test_task_members__has_state(void **state)
 {
@@ -665,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_task_members__evaluates_one_pass),
         cmocka_unit_test(test_task_members__overridden),
         cmocka_unit_test(test_task_members__overridden_alone),
+        cmocka_unit_test(test_task_members__overridden_within),
         cmocka_unit_test(test_task_members__has_state),
         cmocka_unit_test(test_task_members__given),
         cmocka_unit_test(test_task_members__given_but_unread),
