@@ -510,9 +510,9 @@ static void test_documents__md_beyond(void **state)
         /* A fence there ends where its lines end, whatever is in it. */
         { ET_DOCUMENT_MD,
           "<div>\n```sh\na\n\n<p>\n```\nb\n</div>\n\n<Tab>\n    ~~~js\nc\n\n```\n    ~~~~\n</Tab>\n"
-          "\nd\n\n```\n<Tab>\n```\ne\n",
+          "\nd\n\n```\n<Tab>\n    ```\n```\ne\n",
           "<div>\n```sh\na\n\n<p>\n```\nB\n</div>\n\n<Tab>\n    ~~~js\nc\n\n```\n    ~~~~\n</Tab>\n"
-          "\nD\n\n```\n<Tab>\n```\nE\n" },
+          "\nD\n\n```\n<Tab>\n    ```\n```\nE\n" },
         { ET_DOCUMENT_MD, "<p>\n**a** `b => C<D> | e` f\n</p>\n\n<td>`</td><td>g `</td>\n",
           "<p>\n**A** `b => C<D> | e` F\n</p>\n\n<td>`</td><td>G `</td>\n" },
         { ET_DOCUMENT_MD,

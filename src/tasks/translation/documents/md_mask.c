@@ -403,7 +403,8 @@ static size_t end_of_code(const et_md_mask *m, const line *l, bool fences)
          other.next < m->length && (marks || other.next - l->from < 8 * MARKUP_MAX);) {
         other = line_at(m, other.next);
         const size_t end = run(m, other.at, other.end, (char[]){ m->original[l->at], 0 });
-        if (end >= marks + colons && end == other.end - other.at)
+        if (end >= marks + colons && end == other.end - other.at &&
+            other.at - other.from < l->at - l->from + 4)
             return marks ? other.next : other.from;
         if (!marks && (end >= colons || fence_at(m, other.at, other.end)))
             break;
