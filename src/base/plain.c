@@ -109,10 +109,25 @@ void et_plain_copy(char *to, size_t size, const char *text)
     to[used] = 0;
 }
 
+/* Whether a format may have a conversion of a real number: only these depend on the locale. */
+static bool prints_real(const char *format)
+{
+    while (*format)
+        if (*format++ == '%') {
+            while ((*format && *format < 'A') || *format == 'l') /* flags, width, precision */
+                format++;
+            const char c = (char)(*format | ' '); /* in lower case */
+            if (c == 'a' || c == 'e' || c == 'f' || c == 'g')
+                return true;
+        }
+    return false;
+}
+
 /* glibc has a static object for the C locale: this allocates nothing. */
 int et_plain_vprint(char *text, size_t size, const char *format, va_list arguments)
 {
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = c ? uselocale(c) : (locale_t)0;
+    locale_t c = prints_real(format) ? newlocale(LC_ALL_MASK, "C", (locale_t)0) : (locale_t)0;
+    locale_t before = c ? uselocale(c) : (locale_t)0;
     int length = vsnprintf(text, size, format, arguments);
     if (c) {
         uselocale(before);
