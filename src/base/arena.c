@@ -74,7 +74,7 @@ static et_arena_block *add_block(et_arena *arena, size_t size)
     return block;
 }
 
-/* Without an arena, because et_arena_new found no memory, there is none either. */
+/* arena is NULL if et_arena_new found no memory; then nothing is allocated from it. */
 static void *take(et_arena *arena, size_t size)
 {
     if (!arena)

@@ -1,4 +1,4 @@
-/* Checks for public functions: of required options, of what a program's own functions return. */
+/* Checks for public functions: required options, and statuses of a program's own functions. */
 #ifndef ETUDE_BASE_OPTIONS_H
 #define ETUDE_BASE_OPTIONS_H
 

@@ -85,10 +85,11 @@ static void tell(void *listener, const char *line)
 typedef struct giving {
     const et_experiment *run;
     et_experiment *candidate;
-    bool applies;      /* each value, because later settings may depend on it */
     bool whole;        /* the file of a run gave all settings, so usual values are not the user's */
     const char *alone; /* a setting to leave out; NULL: none */
-    et_strbuf *unused; /* names of settings that the candidate has no use for */
+    /* Names of settings that the candidate has no use for. NULL: the values are its own defaults,
+     * which it has already. */
+    et_strbuf *unused;
 } giving;
 
 /* Keeps values that the user gave, and values that differ from those of a new run of the same
@@ -116,9 +117,10 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
             continue;
         } else if (et_fields_is_open(g->candidate->table, g->candidate, name)) {
             et_value_append_copy(out, v->key, v);
-            if (g->applies) /* a wrong value is refused later */
+            /* Later settings may depend on it; a wrong value is refused later. */
+            if (g->unused)
                 (void)et_experiment_assign(g->candidate, "", name, v, out->arena, NULL);
-        } else if (et_fields_is_open(g->run->table, g->run, name)) {
+        } else if (g->unused && et_fields_is_open(g->run->table, g->run, name)) {
             et_strbuf_printf(g->unused, "%s%s", g->unused->length ? ", " : "", name);
         }
     }
@@ -134,11 +136,11 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
                        const et_value *usual, et_error *error)
 {
     et_experiment own;
-    et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT, off = ET_STRBUF_INIT;
+    et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
     const bool whole =
         s->run->count > 1 && et_fields_was_given(&s->experiment.given, s->class->model);
-    const giving g = { &s->experiment, &own, true, whole, s->class->alone, &unused };
-    const giving without = { &s->experiment, &own, false, false, NULL, &off };
+    const giving g = { &s->experiment, &own, whole, s->class->alone, &unused };
+    const giving without = { &s->experiment, &own, false, NULL, NULL };
     const char *defaults = candidate->training->defaults;
     et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena), *parsed = NULL;
     int status = et_experiment_begin(&own, s->call->program, candidate->training->experiment,
@@ -161,7 +163,6 @@ static int write_given(series *s, const et_series_candidate *candidate, const et
                      ? et_alloc_failed(error, "settings")
                      : et_file_write(given_path(s, candidate).text, et_strbuf_text(&text),
                                      text.length, error);
-    et_strbuf_release(&off);
     if (!status && unused.length)
         SAY(s, "%-12s keeps its own values of %s\n", candidate->name, et_strbuf_text(&unused));
     et_strbuf_release(&text);
